@@ -1,0 +1,9 @@
+//! Our API group, `portcullis.dev/v1alpha1`: cluster-scoped WorkerCluster and DispatchPolicy.
+
+mod dispatch_policy;
+mod worker_cluster;
+
+pub use dispatch_policy::{
+    ClusterUse, Colocate, DispatchPolicy, DispatchPolicySpec, DispatchPolicyStatus, Namespaces, Strategy,
+};
+pub use worker_cluster::{PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus};

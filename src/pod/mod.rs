@@ -1,0 +1,5 @@
+//! Pod in, pod out (pure): additive edits, the sanitised copy, the mirrored status.
+
+pub mod edit;
+pub mod mirror;
+pub mod sanitize;

@@ -1,0 +1,1 @@
+//! Real Kubernetes clusters on loopback: etcd, kube-apiserver, controller-manager, scheduler, KWOK.
