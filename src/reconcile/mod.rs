@@ -1,1 +1,5 @@
-//! Module reconcile.
+//! The controller's edge: what is seen becomes a plan (pure), a plan becomes writes.
+
+pub mod pod;
+pub mod queue;
+pub mod step;
