@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod client;
+pub mod fleet;
 pub mod kubeconfig;
 pub mod leading;
 pub mod namespaces;

@@ -143,6 +143,16 @@ impl<T: Stored> PodStore<T> {
         self.write().remove(key, uid);
     }
 
+    /// Changes a pod in place, if it is still this one.
+    pub fn change(&self, key: &PodKey, uid: &str, change: impl FnOnce(&mut T))
+    where
+        T: Clone,
+    {
+        let mut inner = self.write();
+        let Some(held) = inner.pods.get_mut(key).filter(|held| **held.uid() == *uid) else { return };
+        change(Arc::make_mut(held));
+    }
+
     /// A list is complete: what it did not show is dropped. `namespace` limits it to a list of that namespace.
     /// Answers that are newer than anything delivered stay.
     pub fn listed(&self, seen: &HashSet<PodKey>, namespace: Option<&str>) -> Vec<PodKey> {

@@ -97,6 +97,13 @@ pub fn source(local: &Value) -> Result<String, UnreadablePod> {
     copy(&LocalPod::read(local)?, &mut Log::off()).map(|copy| hash(&copy))
 }
 
+/// Makes the worker's Namespace the controller of a copy that was sanitised with an owner; its UID may have been
+/// unknown then.
+pub fn set_owner(pod: &mut Value, owner: &NamespaceOwner<'_>) {
+    let NamespaceOwner { name, uid } = owner;
+    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid, "controller": true}]);
+}
+
 /// The parts of a local pod that the copy is made of.
 struct LocalPod<'a> {
     metadata: &'a Map<String, Value>,

@@ -41,23 +41,25 @@ pub trait LinkEvents: Send + Sync {
     fn origin(&self) -> Arc<str>;
 }
 
-/// Connects, and stays connected until `stop`.
+/// Connects, and stays connected until `stop`. A stop leaves the link as it is: whoever stopped it sets the next one.
 pub async fn keep(worker: Arc<Worker>, kubeconfig: Vec<u8>, events: Arc<dyn LinkEvents>, stop: CancellationToken) {
     let mut pause = FIRST_PAUSE;
+    let mut misses = 0;
     while !stop.is_cancelled() {
         match connect(&kubeconfig).await {
             Ok(connection) => {
-                pause = FIRST_PAUSE;
+                (pause, misses) = (FIRST_PAUSE, 0);
                 let connection = Arc::new(connection);
                 adopt(&worker, &connection);
                 events.link_changed(&worker);
-                let problem = attend(&worker, &connection, &events, &stop).await;
-                down(&worker, problem, &events);
+                if let Some(problem) = attend(&worker, &connection, &events, &stop).await {
+                    down(&worker, problem, true, &events);
+                }
             }
             Err(problem) => {
-                // A link that was up keeps its clients while the worker is away: attend() does that. Here
-                // nothing was ever identified with this kubeconfig.
-                down(&worker, problem, &events);
+                misses += 1;
+                let lost = problem.credential || misses >= LOST_AFTER_MISSES;
+                down(&worker, problem, lost, &events);
             }
         }
         tokio::select! {
@@ -68,12 +70,14 @@ pub async fn keep(worker: Arc<Worker>, kubeconfig: Vec<u8>, events: Arc<dyn Link
     }
 }
 
-fn down(worker: &Arc<Worker>, problem: Problem, events: &Arc<dyn LinkEvents>) {
+/// The worker is not usable; the rest is told if that is news.
+pub fn down(worker: &Arc<Worker>, problem: Problem, lost: bool, events: &Arc<dyn LinkEvents>) {
     let same = matches!(&*worker.link(), Link::Down(held) if *held == problem);
     worker.unsync();
-    worker.set_lost(Some(problem.message.clone()));
+    let lost = lost.then(|| problem.message.clone());
+    let news = lost.is_some() && worker.set_lost(lost);
     worker.set_link(Link::Down(problem));
-    if !same {
+    if !same || news {
         events.link_changed(worker);
     }
 }
@@ -179,7 +183,7 @@ async fn attend(
     connection: &Arc<Connection>,
     events: &Arc<dyn LinkEvents>,
     stop: &CancellationToken,
-) -> Problem {
+) -> Option<Problem> {
     let watches_stop = stop.child_token();
     let mut watches = JoinSet::new();
     let mut followed = BTreeMap::new();
@@ -195,7 +199,7 @@ async fn attend(
             }
         }
         tokio::select! {
-            () = stop.cancelled() => break problem("Stopped", "not registered any more".to_owned(), false),
+            () = stop.cancelled() => break None,
             _ = ping.tick() => {}
         }
         match identify(&connection.clients).await {
@@ -206,13 +210,13 @@ async fn attend(
                 }
             }
             Ok(_) => {
-                break problem(
+                break Some(problem(
                     "IdentityChanged",
                     "another cluster answers at this address than before".to_owned(),
                     false,
-                );
+                ));
             }
-            Err(found) if found.credential => break found,
+            Err(found) if found.credential => break Some(found),
             Err(found) => {
                 misses += 1;
                 if misses >= LOST_AFTER_MISSES && worker.set_lost(Some(found.message)) {

@@ -1,7 +1,7 @@
 //! The metadata of a copy: name, namespace, labels and annotations of the local pod, minus what is only true on the
 //! manager, plus our marks.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::change::Log;
 use super::{CopyMarks, LocalPod, NamespaceOwner, UnreadablePod, object};
@@ -226,8 +226,7 @@ pub(super) fn mark(
         log.added(format_args!("metadata.annotations[{key}]"), reason);
     }
     if let Some(NamespaceOwner { name, uid }) = marks.owner {
-        pod["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid, "controller": true}]);
+        super::set_owner(pod, &NamespaceOwner { name, uid });
         log.added(
             format_args!("metadata.ownerReferences"),
             "the namespace is its controller, so that no controller on the worker adopts the copy",

@@ -34,8 +34,6 @@ pub struct WorkerSeen {
     pub name: Arc<str>,
     /// UID of its kube-system namespace, as read at connect.
     pub cluster_uid: Arc<str>,
-    /// UID of the pod's namespace there, if known.
-    pub namespace_uid: Option<Arc<str>>,
     /// Connected, and its initial list is complete (rule 0).
     pub synced: bool,
     /// Not reachable for longer than the detection time, and why.
@@ -100,6 +98,8 @@ pub struct Memory {
     pub unscheduled_since: Option<(Arc<str>, Instant)>,
     /// What workers answered to a prepare, and until when it counts.
     pub verdicts: BTreeMap<Arc<str>, Verdict>,
+    /// What the chosen worker waits for before it can take the pod.
+    pub passing: Option<String>,
 }
 
 /// A worker's refusal of one pod.

@@ -7,7 +7,7 @@ use super::super::local::{LocalPod, RemotePod};
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
-use crate::pod::sanitize::{CopyMarks, NamespaceOwner, sanitize};
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
 use crate::reconcile::step::Step;
 
 pub(super) fn plan(
@@ -80,7 +80,11 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         .workers
         .iter()
         .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
-        .find(|(_, remote)| remote.local_uid != local.uid && (remote.gate.is_none() || remote.terminating))?;
+        .find(|(_, remote)| {
+            !remote.local_uid.is_empty()
+                && remote.local_uid != local.uid
+                && (remote.gate.is_none() || remote.terminating)
+        })?;
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
     let message = match (holder.terminating, proven) {
         (true, _) => {
@@ -130,29 +134,44 @@ fn place(
     if !stray.is_empty() {
         return Plan { steps: stray, deciding: true, ..Plan::default() };
     }
-    let copy = match sanitize(&super::json(&local.json), &marks(observed, worker)) {
-        Ok(copy) => copy,
+    if let Some(passing) = &observed.memory.passing
+        && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
+    {
+        return Plan { steps: vec![step], deciding: true, ..Plan::default() };
+    }
+    let ready = copies.iter().find(|(other, _)| other.name == cluster).map(|(_, remote)| *remote);
+    match next(observed, local, worker, ready, rules) {
+        Ok(step) => Plan { steps: vec![step], deciding: true, ..Plan::default() },
         Err(unreadable) => {
             let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now).into_iter().collect();
-            return Plan { steps, ..Plan::default() };
+            Plan { steps, ..Plan::default() }
         }
-    };
-    let step = match copies.iter().find(|(other, _)| other.name == cluster) {
-        Some((_, remote)) if remote.source == copy.source => Step::Commit {
+    }
+}
+
+fn next(
+    observed: &Observed,
+    local: &LocalPod,
+    worker: &WorkerSeen,
+    ready: Option<&RemotePod>,
+    rules: &PolicyRules,
+) -> Result<Step, UnreadablePod> {
+    let pod = super::json(&local.json);
+    Ok(match ready {
+        Some(remote) if remote.source == source(&pod)? => Step::Commit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),
             cluster_uid: worker.cluster_uid.clone(),
             remote: target(worker, remote),
         },
-        Some((_, remote)) => Step::Delete { remote: target(worker, remote), why: "made from an older spec" }, // rule 3b
+        Some(remote) => Step::Delete { remote: target(worker, remote), why: "made from an older spec" }, // rule 3b
         None => Step::Prepare {
-            worker: cluster,
+            worker: worker.name.clone(),
             local: local_target(local),
-            copy: Box::new(copy.pod),
+            copy: Box::new(sanitize(&pod, &marks(observed))?.pod),
             create_namespace: rules.create_namespaces,
         },
-    };
-    Plan { steps: vec![step], deciding: true, ..Plan::default() }
+    })
 }
 
 fn ready_copy(rules: &PolicyRules, copies: &[(&WorkerSeen, &RemotePod)], root: &RootState) -> Option<Arc<str>> {
@@ -168,12 +187,10 @@ fn ready_copy(rules: &PolicyRules, copies: &[(&WorkerSeen, &RemotePod)], root: &
         .map(|candidate| candidate.name.clone())
 }
 
-fn marks<'a>(observed: &'a Observed, worker: &'a WorkerSeen) -> CopyMarks<'a> {
+/// The UID of the worker's namespace is not known before the prepare looked at it; `execute` fills it in.
+fn marks(observed: &Observed) -> CopyMarks<'_> {
     CopyMarks {
         origin: &observed.origin,
-        owner: worker
-            .namespace_uid
-            .as_deref()
-            .map(|uid| NamespaceOwner { name: &observed.key.namespace, uid }),
+        owner: Some(NamespaceOwner { name: &observed.key.namespace, uid: "" }),
     }
 }
