@@ -283,6 +283,14 @@ impl Cluster {
         tails.join("\n")
     }
 
+    /// Begins the end of a cluster that is about to be dropped: all programs at once, but etcd last, as the
+    /// API server wants to say good-bye to it.
+    pub(crate) fn begin_end(&self) {
+        let mut programs = self.running();
+        let rest = programs.iter_mut().filter(|(part, _)| **part != Part::Etcd && !self.options.detached);
+        rest.for_each(|(_, program)| program.begin_end());
+    }
+
     fn spawn(&self, part: Part) -> Result<()> {
         let life = if self.options.detached { Life::Detached } else { Life::Ours };
         let layout = Layout { options: &self.options, folder: &self.folder, ports: &self.ports, life };
@@ -305,11 +313,8 @@ impl Drop for Cluster {
         if self.options.detached {
             return;
         }
+        self.begin_end();
         let mut programs = std::mem::take(&mut *self.running());
-        // All at once; etcd last, as the API server wants to say good-bye to it.
-        for program in programs.values_mut().skip(1).rev() {
-            program.begin_end();
-        }
         while let Some((_, program)) = programs.pop_last() {
             drop(program);
         }

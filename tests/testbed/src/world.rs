@@ -77,6 +77,13 @@ impl World {
     }
 }
 
+impl Drop for World {
+    /// All clusters at once; each then waits for its own programs.
+    fn drop(&mut self) {
+        self.clusters().for_each(Cluster::begin_end);
+    }
+}
+
 impl Cluster {
     /// Makes a namespace with these labels and waits for its ServiceAccount `default`, without which a pod is refused.
     ///

@@ -62,16 +62,18 @@ impl Cluster {
         }
     }
 
-    /// The API server signs its own certificate, which is then the authority of all kubeconfigs.
+    /// The API server makes an authority and its own certificate, one after the other in one file. The
+    /// authority is then that of all kubeconfigs.
     async fn read_authority(&mut self) -> Result<()> {
         let path = self.folder.join("certs/apiserver.crt");
-        self.authority = wait_for("the API server's certificate", PATIENCE, async || {
+        let pem = wait_for("the API server's certificate", PATIENCE, async || {
             self.still_runs(Part::ApiServer)?;
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            // Written in one go, but not in one step.
-            Ok::<_, anyhow::Error>(text.ends_with("-----END CERTIFICATE-----\n").then(|| text.into_bytes()))
+            Ok::<_, anyhow::Error>(last_certificate(&text))
         })
         .await?;
+        std::fs::write(self.folder.join("ca.crt"), &pem).context("write ca.crt")?;
+        self.authority = pem.into_bytes();
         Ok(())
     }
 
@@ -148,6 +150,13 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// The last of two certificates; `None` while the file is being written.
+fn last_certificate(pem: &str) -> Option<String> {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    let complete = pem.matches(BEGIN).count() == 2 && pem.ends_with("-----END CERTIFICATE-----\n");
+    complete.then(|| pem.rfind(BEGIN).map(|start| pem[start..].to_owned())).flatten()
 }
 
 /// Ready, and the taint of a new node is gone.

@@ -142,7 +142,7 @@ impl Layout<'_> {
     fn controller_manager(&self) -> Vec<String> {
         let mut args = vec![
             format!("--service-account-private-key-file={}", self.path("service-account.key").display()),
-            format!("--root-ca-file={}", self.path("certs/apiserver.crt").display()),
+            format!("--root-ca-file={}", self.path("ca.crt").display()),
             "--use-service-account-credentials=true".to_owned(),
         ];
         args.extend(self.client_of_api_server(self.ports.controller_manager.number(), "controller-manager"));

@@ -65,8 +65,9 @@ impl Token {
 pub(super) fn token_file(tokens: &[Token]) -> String {
     tokens
         .iter()
-        .map(|Token { user: User { name, groups }, secret }| {
-            format!("{secret},{name},{name},\"{}\"\n", groups.join(","))
+        .map(|Token { user: User { name, groups }, secret }| match groups[..] {
+            [] => format!("{secret},{name},{name}\n"),
+            [..] => format!("{secret},{name},{name},\"{}\"\n", groups.join(",")),
         })
         .collect()
 }
@@ -79,6 +80,6 @@ mod tests {
     fn one_line_per_user() {
         let token = |name: &str, groups: &[&str]| Token { user: User::new(name, groups), secret: "s".to_owned() };
         let text = token_file(&[token("alice", &[]), token("system:node:n", &["system:nodes", "x"])]);
-        assert_eq!(text, "s,alice,alice,\"\"\ns,system:node:n,system:node:n,\"system:nodes,x\"\n");
+        assert_eq!(text, "s,alice,alice\ns,system:node:n,system:node:n,\"system:nodes,x\"\n");
     }
 }
