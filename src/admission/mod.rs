@@ -1,1 +1,4 @@
 //! Module admission.
+
+pub mod policies;
+pub mod validate;

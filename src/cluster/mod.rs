@@ -11,3 +11,4 @@ pub mod raw;
 pub mod store;
 pub mod watch;
 pub mod worker;
+pub mod rbac;
