@@ -94,3 +94,85 @@ fn unmerge_term(term: &mut Value, labels: &Map<String, Value>) -> bool {
     }
     changed
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::super::testing::{check_pod, local};
+    use super::*;
+
+    #[test]
+    fn a_spread_constraint_is_as_the_user_wrote_it() {
+        let constraint = json!({
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "matchLabelKeys": ["pod-template-hash"],
+            "labelSelector": {
+                "matchLabels": {"app": "web"},
+                "matchExpressions": [{"key": "pod-template-hash", "operator": "In", "values": ["6d5f"]}],
+            },
+        });
+        check(
+            json!({"topologySpreadConstraints": [constraint]}),
+            expect![[r#"
+                topologySpreadConstraints: [{"labelSelector":{"matchLabels":{"app":"web"}},"matchLabelKeys":["pod-template-hash"],"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]
+                rewritten spec.topologySpreadConstraints[0].labelSelector: merged from matchLabelKeys by the manager; the worker merges them itself
+            "#]],
+        );
+    }
+
+    #[test]
+    fn affinity_terms_are_as_the_user_wrote_them() {
+        let term = json!({
+            "topologyKey": "zone", "matchLabelKeys": ["pod-template-hash"], "mismatchLabelKeys": ["tenant"],
+            "labelSelector": {"matchExpressions": [
+                {"key": "tenant", "operator": "Exists"},
+                {"key": "pod-template-hash", "operator": "In", "values": ["6d5f"]},
+                {"key": "tenant", "operator": "NotIn", "values": ["a"]},
+            ]},
+        });
+        let affinity = json!({
+            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
+            },
+        });
+        check(
+            json!({"affinity": affinity}),
+            expect![[r#"
+                affinity: {"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"Exists"}]},"matchLabelKeys":["pod-template-hash"],"mismatchLabelKeys":["tenant"],"topologyKey":"zone"}]},"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"Exists"}]},"matchLabelKeys":["pod-template-hash"],"mismatchLabelKeys":["tenant"],"topologyKey":"zone"},"weight":1}]}}
+                rewritten spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: merged from matchLabelKeys by the manager; the worker merges them itself
+                rewritten spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector: merged from matchLabelKeys by the manager; the worker merges them itself
+            "#]],
+        );
+    }
+
+    #[test]
+    fn expressions_of_other_keys_and_values_are_the_users() {
+        let constraint = json!({
+            "matchLabelKeys": ["tenant", "absent"],
+            "labelSelector": {"matchExpressions": [
+                {"key": "tenant", "operator": "In", "values": ["b"]},
+                {"key": "absent", "operator": "In", "values": ["a"]},
+                {"key": "pod-template-hash", "operator": "In", "values": ["6d5f"]},
+            ]},
+        });
+        check(
+            json!({"topologySpreadConstraints": [constraint, {"matchLabelKeys": ["tenant"]}]}),
+            expect![[r#"
+                topologySpreadConstraints: [{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"In","values":["b"]},{"key":"absent","operator":"In","values":["a"]},{"key":"pod-template-hash","operator":"In","values":["6d5f"]}]},"matchLabelKeys":["tenant","absent"]},{"matchLabelKeys":["tenant"]}]
+            "#]],
+        );
+    }
+
+    #[track_caller]
+    fn check(spec: Value, expect: Expect) {
+        check_pod(
+            &local(
+                json!({"labels": {"app": "web", "tenant": "a", "pod-template-hash": "6d5f"}}),
+                spec,
+            ),
+            expect,
+        );
+    }
+}

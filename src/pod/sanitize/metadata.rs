@@ -1,10 +1,10 @@
 //! The metadata of a copy: name, namespace, labels and annotations of the local pod, minus what is only true on the
-//! manager, plus our marks.
+//! manager.
 
 use serde_json::{Map, Value};
 
 use super::change::Log;
-use super::{CopyMarks, LocalPod, NamespaceOwner, UnreadablePod, object};
+use super::local::{LocalPod, UnreadablePod, object};
 use crate::names;
 
 /// Fields of ObjectMeta that are not copied, each with its reason. Every other field but the four copied ones is
@@ -131,18 +131,6 @@ impl Key {
     }
 }
 
-/// Labels by which a controller selects its pods. They stay only where the copy has a controller, so that nobody else
-/// can adopt it (R65). Index labels (`apps.kubernetes.io/pod-index`, `batch.kubernetes.io/job-completion-index`,
-/// `statefulset.kubernetes.io/pod-name`) and job names select nothing by themselves and are read by the containers
-/// and by Services: they always stay.
-const ADOPTABLE_LABELS: [&str; 5] = [
-    "pod-template-hash",
-    "controller-revision-hash",
-    "pod-template-generation",
-    "controller-uid",
-    "batch.kubernetes.io/controller-uid",
-];
-
 /// Name, namespace, labels and annotations, without our marks.
 pub(super) fn copy(local: &LocalPod<'_>, log: &mut Log) -> Result<Map<String, Value>, UnreadablePod> {
     let mut copy = Map::new();
@@ -187,62 +175,139 @@ fn keep_keys(
     Ok(())
 }
 
-/// Writes our marks and the owner; without an owner it takes off the labels by which others would adopt the copy.
-pub(super) fn mark(
-    pod: &mut Value,
-    local: &LocalPod<'_>,
-    marks: &CopyMarks<'_>,
-    source: &str,
-    log: &mut Log,
-) -> Result<(), UnreadablePod> {
-    let attempt = local.attempt()?.to_string();
-    let name = format!("{}/{}", local.namespace, local.name);
-    let labels = &mut pod["metadata"]["labels"];
-    if marks.owner.is_none() {
-        drop_adoptable(labels, log);
-    }
-    labels[names::ORIGIN] = marks.origin.into();
-    log.added(
-        format_args!("metadata.labels[{}]", names::ORIGIN),
-        "names the manager",
-    );
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
 
-    let annotations = &mut pod["metadata"]["annotations"];
-    for (key, value, reason) in [
-        (names::LOCAL_UID, local.uid, "names the local pod"),
-        (names::LOCAL_NAME, name.as_str(), "names the local pod"),
-        (
-            names::LOCAL_ATTEMPT,
-            attempt.as_str(),
-            "counts the placements of the local pod",
-        ),
-        (
-            names::SOURCE,
-            source,
-            "tells whether the copy still fits the local pod",
-        ),
-    ] {
-        annotations[key] = value.into();
-        log.added(format_args!("metadata.annotations[{key}]"), reason);
+    use super::super::sanitize;
+    use super::super::testing::{self, MARKS, check_metadata};
+    use super::*;
+
+    #[test]
+    fn name_and_namespace_are_kept() {
+        let copy = sanitize(
+            &testing::local(json!({"generateName": "web-"}), json!({})),
+            &MARKS,
+        )
+        .unwrap();
+        assert_eq!(copy.pod["metadata"]["name"], "web-0");
+        assert_eq!(copy.pod["metadata"]["namespace"], "shop");
     }
     if let Some(NamespaceOwner { name, uid }) = marks.owner {
         super::set_owner(pod, &NamespaceOwner { name, uid });
         log.added(
             format_args!("metadata.ownerReferences"),
             "the namespace is its controller, so that no controller on the worker adopts the copy",
+
+    #[test]
+    fn what_the_server_writes_is_dropped() {
+        let metadata = json!({
+            "generateName": "web-", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-11-30T09:00:00Z",
+            "deletionTimestamp": "2026-11-30T09:00:00Z", "deletionGracePeriodSeconds": 0, "managedFields": [{}],
+            "selfLink": "/api", "clusterName": "m",
+        });
+        check_metadata(
+            metadata,
+            &MARKS,
+            expect![[r#"
+                dropped metadata.clusterName: not known to mean anything on another cluster
+                dropped metadata.creationTimestamp: the worker writes its own
+                dropped metadata.deletionGracePeriodSeconds: the copy is not being deleted
+                dropped metadata.deletionTimestamp: the copy is not being deleted
+                dropped metadata.generateName: the copy has the name that the manager made
+                dropped metadata.generation: counts on the manager only
+                dropped metadata.managedFields: the worker writes its own
+                dropped metadata.resourceVersion: counts on the manager only
+                dropped metadata.selfLink: names an address on the manager
+            "#]],
         );
     }
-    Ok(())
-}
 
-fn drop_adoptable(labels: &mut Value, log: &mut Log) {
-    let Some(labels) = labels.as_object_mut() else {
-        return;
-    };
-    for label in ADOPTABLE_LABELS {
-        if labels.remove(label).is_some() {
-            let reason = "a controller on the worker that selects by it would adopt the copy";
-            log.dropped(format_args!("metadata.labels[{label}]"), reason);
-        }
+    #[test]
+    fn finalizers_are_dropped() {
+        let finalizers = json!([
+            "batch.kubernetes.io/job-tracking",
+            "kueue.x-k8s.io/managed",
+            names::REMOTE_COPY
+        ]);
+        check_metadata(
+            json!({"finalizers": finalizers}),
+            &MARKS,
+            expect![[r#"
+                dropped metadata.finalizers: nobody on the worker would ever remove them
+            "#]],
+        );
+    }
+
+    #[test]
+    fn kueues_keys_are_dropped() {
+        let metadata = json!({
+            "labels": {
+                "kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/managed": "true", "kueue.x-k8s.io/podset": "main",
+                "kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/prebuilt-workload-name": "w",
+                "notkueue.x-k8s.io/mine": "kept",
+            },
+            "annotations": {
+                "kueue.x-k8s.io/pod-group-total-count": "2", "kueue.x-k8s.io/pod-suspending-parent": "job",
+                "kueue.x-k8s.io/role-hash": "h", "provreq.kueue.x-k8s.io/x": "y",
+            },
+        });
+        check_metadata(
+            metadata,
+            &MARKS,
+            expect![[r#"
+                labels: {"notkueue.x-k8s.io/mine":"kept"}
+                dropped metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.annotations[kueue.x-k8s.io/pod-suspending-parent]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.annotations[kueue.x-k8s.io/role-hash]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.annotations[provreq.kueue.x-k8s.io/x]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/managed]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/pod-group-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/podset]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/prebuilt-workload-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+            "#]],
+        );
+    }
+
+    #[test]
+    fn annotations_that_are_only_true_on_the_manager_are_dropped() {
+        let metadata = json!({"annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request",
+            "cni.projectcalico.org/podIP": "10.0.0.1/32",
+            "k8s.v1.cni.cncf.io/network-status": "[]",
+            "k8s.v1.cni.cncf.io/networks": "[{\"name\":\"fast\"}]",
+            "cluster-autoscaler.kubernetes.io/consume-provisioning-request": "pr",
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            "kubernetes.io/config.mirror": "x",
+            "kubectl.kubernetes.io/restartedAt": "2026-11-30T09:00:00Z",
+            "vpaUpdates": "x",
+        }});
+        check_metadata(
+            metadata,
+            &MARKS,
+            expect![[r#"
+                annotations: {"cluster-autoscaler.kubernetes.io/safe-to-evict":"false","k8s.v1.cni.cncf.io/networks":"[{\"name\":\"fast\"}]","kubectl.kubernetes.io/restartedAt":"2026-11-30T09:00:00Z"}
+                dropped metadata.annotations[cluster-autoscaler.kubernetes.io/consume-provisioning-request]: names an object of the manager
+                dropped metadata.annotations[cni.projectcalico.org/podIP]: the state of a network the copy is not on
+                dropped metadata.annotations[k8s.v1.cni.cncf.io/network-status]: the state of a network the copy is not on
+                dropped metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]: large, and nobody applied the copy
+                dropped metadata.annotations[kubernetes.io/config.mirror]: the copy is no static pod
+                dropped metadata.annotations[kubernetes.io/limit-ranger]: tells what the manager's LimitRange did
+                dropped metadata.annotations[vpaUpdates]: tells what the manager's autoscaler did
+            "#]],
+        );
+    }
+
+    #[test]
+    fn null_labels_are_no_labels() {
+        let mut pod = testing::local(json!({}), json!({}));
+        pod["metadata"]["labels"] = Value::Null;
+        assert_eq!(
+            sanitize(&pod, &MARKS).unwrap().source,
+            super::super::source(&testing::local(json!({}), json!({}))).unwrap()
+        );
     }
 }
