@@ -1,32 +1,24 @@
-//! Module admission.
-
-pub mod policies;
-pub mod validate;
-pub mod server;
-mod subject;
-
-/// What the pipeline answers: HTTP status, body, and the words of its metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub body: Vec<u8>,
-    pub decision: &'static str,
-    pub reason: &'static str,
-    pub resource: &'static str,
-    pub operation: &'static str,
 //! Admission: the bytes of an AdmissionReview -> the bytes of the answer.
 //!
 //! Four beats: [`review`] parses, [`facts`] gathers from memory, [`decide`] chooses (by the rules in [`mutate`]),
 //! [`respond`] checks the patch and writes the answer. Nothing here does I/O, waits or remembers.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
 pub mod decide;
 pub mod facts;
 pub mod mutate;
+pub mod policies;
 pub mod respond;
 pub mod review;
+pub mod server;
+mod subject;
+pub mod validate;
+
 pub use facts::{Facts, NamespaceFacts, NamespaceLabels};
 pub use respond::Answer;
 pub use review::{Operation, Review};
+
 /// Answers one AdmissionReview: the whole pipeline, pure, for the mutating webhook.
 ///
 /// Never panics: a fault of ours becomes a 500 that carries the request's UID, so that `failurePolicy` decides.

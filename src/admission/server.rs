@@ -230,6 +230,9 @@ impl Edge {
             reason,
             resource,
             operation,
+            uid: _,
+            namespace: _,
+            detail: _,
         } = answer;
         self.metrics.count(&RequestLabels {
             resource,

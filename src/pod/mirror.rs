@@ -17,8 +17,8 @@ use serde_json::Value;
 use crate::names;
 use patch::StatusPatch;
 
-pub use finished::finished_at;
 pub use ending::{failed, worker_lost};
+pub use finished::finished_at;
 pub use waiting::waiting_reason;
 
 /// How much of the remote pod is shown, and whose it is.

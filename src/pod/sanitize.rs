@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use change::{Change, What};
 pub use local::UnreadablePod;
+pub use marks::set_owner;
 
 use change::Log;
 use local::LocalPod;
@@ -72,50 +73,6 @@ pub fn sanitize(local: &Value, marks: &CopyMarks<'_>) -> Result<RemoteCopy, Unre
 /// The `source` that [`sanitize`] would give, without marks and without reasons: for the comparison before a commit.
 pub fn source(local: &Value) -> Result<String, UnreadablePod> {
     copy(&LocalPod::read(local)?, &mut Log::off()).map(|copy| hash(&copy))
-}
-
-/// Makes the worker's Namespace the controller of a copy that was sanitised with an owner; its UID may have been
-/// unknown then.
-pub fn set_owner(pod: &mut Value, owner: &NamespaceOwner<'_>) {
-    let NamespaceOwner { name, uid } = owner;
-    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid, "controller": true}]);
-}
-
-/// The parts of a local pod that the copy is made of.
-struct LocalPod<'a> {
-    metadata: &'a Map<String, Value>,
-    name: &'a str,
-    namespace: &'a str,
-    uid: &'a str,
-    spec: &'a Map<String, Value>,
-}
-
-impl<'a> LocalPod<'a> {
-    fn read(pod: &'a Value) -> Result<Self, UnreadablePod> {
-        let metadata = object(pod.get("metadata"), "metadata")?;
-        Ok(Self {
-            metadata,
-            name: text(metadata.get("name"), "metadata.name")?,
-            namespace: text(metadata.get("namespace"), "metadata.namespace")?,
-            uid: text(metadata.get("uid"), "metadata.uid")?,
-            spec: object(pod.get("spec"), "spec")?,
-        })
-    }
-
-    fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.metadata.get("annotations")?.get(key)?.as_str()
-    }
-
-    /// How often a commit of this pod was cleared. Absent is 0.
-    fn attempt(&self) -> Result<u64, UnreadablePod> {
-        self.annotation(names::ATTEMPT).map_or(Ok(0), |attempt| {
-            attempt.parse().map_err(|_| UnreadablePod::Wrong {
-                path: "metadata.annotations[portcullis.dev/attempt]",
-                found: format!("{attempt:?}"),
-                expected: "a number, 0 or more",
-            })
-        })
-    }
 }
 
 /// The copy without our marks: what the hash is about.

@@ -58,8 +58,7 @@ pub(super) fn put(
         log.added(format_args!("metadata.annotations[{key}]"), reason);
     }
     if let Some(NamespaceOwner { name, uid }) = marks.owner {
-        pod["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid, "controller": true}]);
+        set_owner(pod, &NamespaceOwner { name, uid });
         log.added(
             format_args!("metadata.ownerReferences"),
             "the namespace is its controller, so that no controller on the worker adopts the copy",
@@ -78,6 +77,13 @@ fn drop_adoptable(labels: &mut Value, log: &mut Log) {
             log.dropped(format_args!("metadata.labels[{label}]"), reason);
         }
     }
+}
+
+/// Makes the worker's Namespace the controller of a copy that was sanitised with an owner whose UID was not known yet.
+pub fn set_owner(pod: &mut Value, owner: &NamespaceOwner<'_>) {
+    let NamespaceOwner { name, uid } = owner;
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid, "controller": true}]);
 }
 
 #[cfg(test)]

@@ -194,11 +194,6 @@ mod tests {
         assert_eq!(copy.pod["metadata"]["name"], "web-0");
         assert_eq!(copy.pod["metadata"]["namespace"], "shop");
     }
-    if let Some(NamespaceOwner { name, uid }) = marks.owner {
-        super::set_owner(pod, &NamespaceOwner { name, uid });
-        log.added(
-            format_args!("metadata.ownerReferences"),
-            "the namespace is its controller, so that no controller on the worker adopts the copy",
 
     #[test]
     fn what_the_server_writes_is_dropped() {
