@@ -1,11 +1,13 @@
 //! Clients: one for short calls with a deadline, one for watches without.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::api::ClusterApi;
+use super::kubeconfig;
 
 /// A short call that has no answer by then counts as unanswered.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,6 +25,18 @@ pub struct Clients {
 /// The clients cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// The file cannot be read.
+    #[error("read {path}")]
+    File {
+        /// The kubeconfig.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The kubeconfig would run a program, read a file, or send a secret in clear.
+    #[error(transparent)]
+    Unsafe(#[from] kubeconfig::UnsafeKubeconfig),
     /// The kubeconfig does not lead to a cluster.
     #[error("read kubeconfig")]
     Config(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -50,9 +64,9 @@ impl Clients {
     pub async fn of_manager(kubeconfig: Option<&std::path::Path>) -> Result<Self, ClientError> {
         let config = match kubeconfig {
             Some(path) => {
-                let kubeconfig =
-                    Kubeconfig::read_from(path).map_err(|error| ClientError::Config(error.into()))?;
-                return Self::from_kubeconfig(kubeconfig).await;
+                let unreadable = |source| ClientError::File { path: path.to_owned(), source };
+                let bytes = std::fs::read(path).map_err(unreadable)?;
+                return Self::from_kubeconfig(kubeconfig::parse(&bytes)?).await;
             }
             None => Config::incluster().map_err(|error| ClientError::Config(error.into()))?,
         };

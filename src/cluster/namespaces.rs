@@ -30,6 +30,11 @@ impl Namespaces {
         self.labels.load().get(name).cloned()
     }
 
+    /// Whether single objects of the namespace may be exempted; none: nothing is known of it. Neither waits nor allocates.
+    pub fn allow_exempt(&self, name: &str) -> Option<bool> {
+        self.labels.load().get(name).map(|opt_in| opt_in.allow_exempt)
+    }
+
     /// Names of the namespaces that are opted in.
     pub fn opted_in(&self) -> Vec<Arc<str>> {
         let labels = self.labels.load();

@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 
 use super::process::ProcessMetrics;
 use crate::tls::handshake::Handshake;
+use crate::reconcile::pod::metrics::PodMetrics;
 use crate::tls::{CUT_STAGES, Served};
 
 /// A gauge of seconds since 1970, or any other number that is no count.
@@ -33,6 +34,8 @@ pub struct Metrics {
     /// Connections to the probe port.
     pub probes: Arc<ConnectionMetrics>,
     pub installed: InstalledMetrics,
+    /// The pod pairs.
+    pub pods: Arc<PodMetrics>,
     /// 1 from the signal to leave on.
     pub draining: Gauge,
 }
@@ -49,6 +52,7 @@ impl Metrics {
         let tls = Arc::new(TlsMetrics::register(&mut registry));
         let [webhook, probes] = ConnectionMetrics::register(&mut registry, ["webhook", "probes"]);
         let installed = InstalledMetrics::register(&mut registry);
+        let pods = Arc::new(PodMetrics::register(&mut registry));
         registry.register_collector(Box::new(ProcessMetrics));
         Arc::new(Self {
             registry,
@@ -57,6 +61,7 @@ impl Metrics {
             webhook,
             probes,
             installed,
+            pods,
             draining,
         })
     }

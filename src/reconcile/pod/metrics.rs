@@ -16,6 +16,7 @@ use super::local::PodKey;
 use crate::reconcile::step::RemoteTarget;
 
 /// What `/metrics` shows of the pod pairs. Labels name steps, results and workers, never objects.
+#[derive(Debug)]
 pub struct PodMetrics {
     steps: Family<StepLabels, Counter<u64, AtomicU64>>,
     seconds: Family<NameLabels, Histogram, fn() -> Histogram>,
@@ -59,13 +60,15 @@ fn buckets() -> Histogram {
 }
 
 impl PodMetrics {
-    /// Adds them to the registry.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register("portcullis_steps", "API calls of the pod pairs by result", self.steps.clone());
-        registry.register("portcullis_step_seconds", "Duration of those calls", self.seconds.clone());
-        registry.register("portcullis_pods_opened", "Remote pods opened", self.opened.clone());
-        registry.register("portcullis_pods_refused", "Pods that a worker refused", self.refused.clone());
-        registry.register("portcullis_orphans", "Open remote pods without a local pod", self.orphans.clone());
+    /// New ones, in the registry.
+    pub fn register(registry: &mut Registry) -> Self {
+        let new = Self::default();
+        registry.register("steps", "API calls of the pod pairs by result", new.steps.clone());
+        registry.register("step_seconds", "Duration of those calls", new.seconds.clone());
+        registry.register("pods_opened", "Remote pods opened", new.opened.clone());
+        registry.register("pods_refused", "Pods that a worker refused", new.refused.clone());
+        registry.register("orphans", "Open remote pods without a local pod", new.orphans.clone());
+        new
     }
 
     pub(super) fn step(&self, step: &'static str, result: &'static str, took: Duration) {
