@@ -44,7 +44,9 @@ pub async fn follow<K>(
             };
             match next {
                 Some(Ok(event)) => {
-                    pause = FIRST_PAUSE;
+                    if !matches!(event, Event::Init) {
+                        pause = FIRST_PAUSE; // an Init alone only announces the next try
+                    }
                     sink(Watched::Event(event));
                 }
                 Some(Err(error)) => {
