@@ -91,8 +91,14 @@ impl Cluster {
         users.extend(options.users.iter().cloned());
         let tokens = users.into_iter().map(Token::issue).collect::<Result<Vec<_>>>()?;
         let ports = Ports::reserve()?;
-        let mut cluster =
-            Self { options, folder, ports, tokens, authority: Vec::new(), programs: Mutex::default() };
+        let mut cluster = Self {
+            options,
+            folder,
+            ports,
+            tokens,
+            authority: Vec::new(),
+            programs: Mutex::default(),
+        };
         match cluster.bring_up().await {
             Ok(()) => Ok(cluster),
             Err(error) => Err(error.context(format!("cluster {}\n{}", cluster.name(), cluster.log_tails(8)))),
@@ -145,13 +151,22 @@ impl Cluster {
     /// The API server gave no token.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<Kubeconfig> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin_client().await?, namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest {
+            spec: Some(spec),
+            ..TokenRequest::default()
+        };
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("token of ServiceAccount {namespace}/{name}"))?;
-        let token = answer.status.and_then(|status| status.token).context("an answer without a token")?;
+        let token = answer
+            .status
+            .and_then(|status| status.token)
+            .context("an answer without a token")?;
         Ok(self.kubeconfig(token))
     }
 
@@ -212,7 +227,11 @@ impl Cluster {
         );
         let output = output.context("wait for kubectl")?;
         if !output.status.success() {
-            bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "kubectl {}: {}",
+                args.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         written.context("write to kubectl")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -279,7 +298,11 @@ impl Cluster {
     /// The ends of all its logs.
     #[must_use]
     pub fn log_tails(&self, lines: usize) -> String {
-        let tails: Vec<String> = self.running().values().map(|program| program.log_tail(lines)).collect();
+        let tails: Vec<String> = self
+            .running()
+            .values()
+            .map(|program| program.log_tail(lines))
+            .collect();
         tails.join("\n")
     }
 
@@ -287,13 +310,24 @@ impl Cluster {
     /// API server wants to say good-bye to it.
     pub(crate) fn begin_end(&self) {
         let mut programs = self.running();
-        let rest = programs.iter_mut().filter(|(part, _)| **part != Part::Etcd && !self.options.detached);
+        let rest = programs
+            .iter_mut()
+            .filter(|(part, _)| **part != Part::Etcd && !self.options.detached);
         rest.for_each(|(_, program)| program.begin_end());
     }
 
     fn spawn(&self, part: Part) -> Result<()> {
-        let life = if self.options.detached { Life::Detached } else { Life::Ours };
-        let layout = Layout { options: &self.options, folder: &self.folder, ports: &self.ports, life };
+        let life = if self.options.detached {
+            Life::Detached
+        } else {
+            Life::Ours
+        };
+        let layout = Layout {
+            options: &self.options,
+            folder: &self.folder,
+            ports: &self.ports,
+            life,
+        };
         let program = Program::start(&layout.launch(part)?)?;
         self.running().insert(part, program);
         Ok(())

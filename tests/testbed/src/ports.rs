@@ -51,7 +51,10 @@ pub fn free_port() -> Result<Port> {
         let path = folder.join(number.to_string());
         let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
         if file.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-            return Ok(Port { number, _reserved: Arc::new(file) });
+            return Ok(Port {
+                number,
+                _reserved: Arc::new(file),
+            });
         }
     }
     bail!("no free port between {FIRST} and {}", FIRST + COUNT)

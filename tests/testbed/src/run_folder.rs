@@ -25,7 +25,9 @@ pub(crate) fn new_run_folder() -> Result<PathBuf> {
     std::fs::create_dir_all(&runs).with_context(|| format!("create {}", runs.display()))?;
     let runs = runs.canonicalize()?;
     forget_old(&runs);
-    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+    let seconds = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)?
+        .as_secs();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = runs.join(format!("{seconds}-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -35,11 +37,17 @@ pub(crate) fn new_run_folder() -> Result<PathBuf> {
 /// Removes all but the newest runs, none whose process still runs.
 fn forget_old(runs: &Path) {
     let names = std::fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     names.sort_unstable(); // begins with the time
     let old = names.len().saturating_sub(KEPT);
     for name in &names[..old] {
-        let process = name.split('-').nth(1).and_then(|pid| pid.parse().ok()).and_then(ProcessId::of);
+        let process = name
+            .split('-')
+            .nth(1)
+            .and_then(|pid| pid.parse().ok())
+            .and_then(ProcessId::of);
         if process.is_none() {
             let _ = std::fs::remove_dir_all(runs.join(name));
         }
