@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::process_id::ProcessId;
+use crate::run_folder::cache_folder;
 
 const EXTENSION: &str = "process";
 const GRACE: Duration = Duration::from_secs(10);
@@ -31,17 +32,12 @@ impl Record {
 /// One folder for each checkout and each `what`.
 #[must_use]
 pub fn state_folder(what: &str) -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())).join(".cache");
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
         .display()
         .to_string()
         .replace('/', "-");
-    cache
-        .unwrap_or_else(home)
-        .join("portcullis-testbed/run")
+    cache_folder()
+        .join("run")
         .join(checkout.trim_matches('-'))
         .join(what)
 }
@@ -55,12 +51,8 @@ pub fn running(folder: &Path) -> Vec<Record> {
         .collect()
 }
 
-/// Ends the programs recorded in a folder, the control planes' stores last, and removes the folder.
-/// Answers how many there were.
-///
-/// # Errors
-/// The folder cannot be removed.
-pub fn end_all(folder: &Path) -> Result<usize> {
+/// Ends the programs recorded in a folder, the control planes' stores last. Logs stay. Answers how many there were.
+pub fn end_all(folder: &Path) -> usize {
     let mut records = running(folder);
     records.sort_by_key(|record| match record.name.as_str() {
         "etcd" => 2,
@@ -73,10 +65,7 @@ pub fn end_all(folder: &Path) -> Result<usize> {
     for again in restarted(folder) {
         again.end(GRACE);
     }
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
-    Ok(records.len())
+    records.len()
 }
 
 /// What was started again by hand, with the exact command of a record.

@@ -19,38 +19,44 @@ pub(crate) async fn build() -> Result<()> {
 }
 
 pub(crate) async fn up() -> Result<()> {
-    let folder = state_folder(CLUSTERS);
-    match running(&folder).len() {
-        PROGRAMS => eprintln!("testbed: they run already"),
-        0 => {
-            let began = Instant::now();
-            undone_on_failure(CLUSTERS, start_detached(CLUSTERS)).await?;
-            eprintln!(
-                "testbed: ready after {:.1} s; `make clusters-down` ends them",
-                began.elapsed().as_secs_f64()
-            );
-        }
-        some => bail!(
-            "{some} of {PROGRAMS} programs run in {}: `make clusters-down` first",
-            folder.display()
-        ),
+    if running(&state_folder(CLUSTERS)).len() == PROGRAMS {
+        eprintln!("testbed: they run already");
+    } else {
+        let began = Instant::now();
+        eprintln!("testbed: starting a manager and two workers");
+        undone_on_failure(CLUSTERS, start_detached(CLUSTERS)).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        eprintln!("testbed: ready after {seconds:.1} s; `make clusters-down` ends them");
     }
     print_kubeconfigs(CLUSTERS);
     Ok(())
 }
 
-pub(crate) fn down(what: &str) -> Result<()> {
-    let ended = end_all(&state_folder(what))?;
-    eprintln!("testbed: ended {ended} programs of {what}");
-    Ok(())
+pub(crate) fn down(what: &str) {
+    let folder = state_folder(what);
+    let ended = end_all(&folder);
+    for name in NAMES {
+        let _ = std::fs::remove_dir_all(folder.join(name).join("etcd"));
+    }
+    eprintln!(
+        "testbed: ended {ended} programs; their logs are in {}",
+        folder.display()
+    );
 }
 
 /// A manager and two workers that outlive this process.
 pub(crate) async fn start_detached(what: &str) -> Result<World> {
     let folder = state_folder(what);
-    end_all(&folder)?;
+    let left = running(&folder).len();
+    if left > 0 {
+        bail!(
+            "{left} programs run in {}: `make {what}-down` first",
+            folder.display()
+        );
+    }
+    // Logs and data of the last time.
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    eprintln!("testbed: starting a manager and two workers");
     World::start_in(folder, 2, |options| options.detached = true).await
 }
 
@@ -61,7 +67,7 @@ pub(crate) async fn undone_on_failure<T>(what: &str, work: impl Future<Output = 
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     if done.is_err() {
-        down(what)?;
+        down(what);
     }
     done
 }

@@ -41,9 +41,15 @@ async fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Build => clusters::build().await,
         Command::Clusters => clusters::up().await,
-        Command::Down => clusters::down(clusters::CLUSTERS),
+        Command::Down => {
+            clusters::down(clusters::CLUSTERS);
+            Ok(())
+        }
         Command::Demo { binary, keep } => demo::run(&binary, keep).await,
-        Command::DemoDown => clusters::down(clusters::DEMO),
+        Command::DemoDown => {
+            clusters::down(clusters::DEMO);
+            Ok(())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
