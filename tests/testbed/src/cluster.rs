@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
@@ -91,8 +91,14 @@ impl Cluster {
         users.extend(options.users.iter().cloned());
         let tokens = users.into_iter().map(Token::issue).collect::<Result<Vec<_>>>()?;
         let ports = Ports::reserve()?;
-        let mut cluster =
-            Self { options, folder, ports, tokens, authority: Vec::new(), programs: Mutex::default() };
+        let mut cluster = Self {
+            options,
+            folder,
+            ports,
+            tokens,
+            authority: Vec::new(),
+            programs: Mutex::default(),
+        };
         match cluster.bring_up().await {
             Ok(()) => Ok(cluster),
             Err(error) => Err(error.context(format!("cluster {}\n{}", cluster.name(), cluster.log_tails(8)))),
@@ -145,13 +151,22 @@ impl Cluster {
     /// The API server gave no token.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<Kubeconfig> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin_client().await?, namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest {
+            spec: Some(spec),
+            ..TokenRequest::default()
+        };
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("token of ServiceAccount {namespace}/{name}"))?;
-        let token = answer.status.and_then(|status| status.token).context("an answer without a token")?;
+        let token = answer
+            .status
+            .and_then(|status| status.token)
+            .context("an answer without a token")?;
         Ok(self.kubeconfig(token))
     }
 
@@ -181,7 +196,7 @@ impl Cluster {
     /// Runs kubectl as the administrator.
     ///
     /// # Errors
-    /// It failed; the message is its stderr.
+    /// It failed; the root cause is its stderr.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_with(users::ADMIN, args, "").await
     }
@@ -189,7 +204,7 @@ impl Cluster {
     /// Runs kubectl as `user` with `input` on stdin; answers its stdout.
     ///
     /// # Errors
-    /// It failed; the message is its stderr.
+    /// It failed; the root cause is its stderr.
     pub async fn kubectl_with(&self, user: &str, args: &[&str], input: &str) -> Result<String> {
         let file = self.folder.join(format!("{}.kubeconfig", user.replace(':', "-")));
         if !file.exists() {
@@ -212,7 +227,8 @@ impl Cluster {
         );
         let output = output.context("wait for kubectl")?;
         if !output.status.success() {
-            bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(anyhow!(words).context(format!("kubectl {}", args.join(" "))));
         }
         written.context("write to kubectl")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -279,7 +295,11 @@ impl Cluster {
     /// The ends of all its logs.
     #[must_use]
     pub fn log_tails(&self, lines: usize) -> String {
-        let tails: Vec<String> = self.running().values().map(|program| program.log_tail(lines)).collect();
+        let tails: Vec<String> = self
+            .running()
+            .values()
+            .map(|program| program.log_tail(lines))
+            .collect();
         tails.join("\n")
     }
 
@@ -287,13 +307,24 @@ impl Cluster {
     /// API server wants to say good-bye to it.
     pub(crate) fn begin_end(&self) {
         let mut programs = self.running();
-        let rest = programs.iter_mut().filter(|(part, _)| **part != Part::Etcd && !self.options.detached);
+        let rest = programs
+            .iter_mut()
+            .filter(|(part, _)| **part != Part::Etcd && !self.options.detached);
         rest.for_each(|(_, program)| program.begin_end());
     }
 
     fn spawn(&self, part: Part) -> Result<()> {
-        let life = if self.options.detached { Life::Detached } else { Life::Ours };
-        let layout = Layout { options: &self.options, folder: &self.folder, ports: &self.ports, life };
+        let life = if self.options.detached {
+            Life::Detached
+        } else {
+            Life::Ours
+        };
+        let layout = Layout {
+            options: &self.options,
+            folder: &self.folder,
+            ports: &self.ports,
+            life,
+        };
         let program = Program::start(&layout.launch(part)?)?;
         self.running().insert(part, program);
         Ok(())

@@ -31,7 +31,12 @@ impl Kubeconfig {
     /// The file's text.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { cluster, server, certificate_authority, token } = self;
+        let Self {
+            cluster,
+            server,
+            certificate_authority,
+            token,
+        } = self;
         let authority = BASE64_STANDARD.encode(certificate_authority);
         format!(
             "apiVersion: v1
@@ -60,7 +65,11 @@ users:
     pub fn save(&self, path: &Path) -> Result<()> {
         let write = || -> std::io::Result<()> {
             let _ = std::fs::remove_file(path);
-            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)?;
             file.write_all(self.text().as_bytes())
         };
         write().with_context(|| format!("write {}", path.display()))
@@ -72,7 +81,8 @@ users:
     /// The authority is no certificate.
     pub async fn client(&self) -> Result<kube::Client> {
         let parsed = kube::config::Kubeconfig::from_yaml(&self.text())?;
-        let config = kube::Config::from_custom_kubeconfig(parsed, &kube::config::KubeConfigOptions::default()).await?;
+        let config =
+            kube::Config::from_custom_kubeconfig(parsed, &kube::config::KubeConfigOptions::default()).await?;
         Ok(kube::Client::try_from(config)?)
     }
 }

@@ -104,7 +104,11 @@ impl Ledger {
     /// Each removal of the gate, once per pod UID however often it was seen open afterwards.
     #[must_use]
     pub fn openings(&self) -> Vec<Opening> {
-        let mut openings: Vec<Opening> = self.by_pod().into_values().filter_map(|states| opening(&states)).collect();
+        let mut openings: Vec<Opening> = self
+            .by_pod()
+            .into_values()
+            .filter_map(|states| opening(&states))
+            .collect();
         openings.sort_by_key(|opening| opening.time);
         openings
     }
@@ -113,8 +117,15 @@ impl Ledger {
     #[must_use]
     pub fn bindings(&self) -> Vec<Binding> {
         let pods = self.by_pod();
-        let local_uid = |uid: &String| pods.get(uid).and_then(|states| states.last()).and_then(|(_, pod)| pod.local_uid.clone());
-        let bound = self.writes.iter().filter_map(|write| write.binding.as_ref().map(|binding| (write, binding)));
+        let local_uid = |uid: &String| {
+            pods.get(uid)
+                .and_then(|states| states.last())
+                .and_then(|(_, pod)| pod.local_uid.clone())
+        };
+        let bound = self
+            .writes
+            .iter()
+            .filter_map(|write| write.binding.as_ref().map(|binding| (write, binding)));
         bound
             .map(|(write, (uid, node))| Binding {
                 time: write.time,
@@ -131,8 +142,16 @@ impl Ledger {
     /// Writes of pods and their subresources by one user (`system:serviceaccount:NAMESPACE:NAME` for accounts).
     #[must_use]
     pub fn pod_writes_by(&self, user: &str) -> Vec<&Write> {
-        let is_pod = |write: &&Write| write.group.is_empty() && write.resource.split('/').next() == Some("pods");
+        let is_pod =
+            |write: &&Write| write.group.is_empty() && write.resource.split('/').next() == Some("pods");
         self.writes_by(user).into_iter().filter(is_pod).collect()
+    }
+
+    /// Pod writes by one user to pods that carry no local UID: not his to touch.
+    #[must_use]
+    pub fn foreign_pod_writes_by(&self, user: &str) -> Vec<&Write> {
+        let is_foreign = |write: &&Write| write.pod.as_ref().is_some_and(|pod| pod.local_uid.is_none());
+        self.pod_writes_by(user).into_iter().filter(is_foreign).collect()
     }
 
     /// All writes by one user.
@@ -144,7 +163,14 @@ impl Ledger {
     /// Writes that ended after `time`.
     #[must_use]
     pub fn since(&self, time: Timestamp) -> Self {
-        Self { writes: self.writes.iter().filter(|write| write.time > time).cloned().collect() }
+        Self {
+            writes: self
+                .writes
+                .iter()
+                .filter(|write| write.time > time)
+                .cloned()
+                .collect(),
+        }
     }
 
     /// The states of each pod UID, oldest first. The log is in the order of answers, so sort by resourceVersion.
@@ -163,7 +189,10 @@ impl Ledger {
 }
 
 fn opening(states: &[(&Write, &PodState)]) -> Option<Opening> {
-    let (was_gated, is_ours) = (states.iter().any(|(_, pod)| pod.gated), states.iter().any(|(_, pod)| pod.local_uid.is_some()));
+    let (was_gated, is_ours) = (
+        states.iter().any(|(_, pod)| pod.gated),
+        states.iter().any(|(_, pod)| pod.local_uid.is_some()),
+    );
     if !was_gated && !is_ours {
         return None;
     }
@@ -182,7 +211,9 @@ fn opening(states: &[(&Write, &PodState)]) -> Option<Opening> {
 #[must_use]
 pub fn opened_more_than_once(workers: &[Ledger]) -> BTreeMap<String, Vec<Opening>> {
     let openings = workers.iter().flat_map(Ledger::openings);
-    repeated(openings, |opening| (opening.local_uid.clone(), opening.uid.clone()))
+    repeated(openings, |opening| {
+        (opening.local_uid.clone(), opening.uid.clone())
+    })
 }
 
 /// Local UIDs of which more than one remote pod got a node: the promise itself. (Opened twice but bound once
@@ -190,17 +221,29 @@ pub fn opened_more_than_once(workers: &[Ledger]) -> BTreeMap<String, Vec<Opening
 #[must_use]
 pub fn bound_more_than_once(workers: &[Ledger]) -> BTreeMap<String, Vec<Binding>> {
     let bindings = workers.iter().flat_map(Ledger::bindings);
-    repeated(bindings, |binding| (binding.local_uid.clone(), binding.uid.clone()))
+    repeated(bindings, |binding| {
+        (binding.local_uid.clone(), binding.uid.clone())
+    })
 }
 
-fn repeated<T>(events: impl Iterator<Item = T>, key: impl Fn(&T) -> (Option<String>, String)) -> BTreeMap<String, Vec<T>> {
+fn repeated<T>(
+    events: impl Iterator<Item = T>,
+    key: impl Fn(&T) -> (Option<String>, String),
+) -> BTreeMap<String, Vec<T>> {
     let mut groups: BTreeMap<String, Vec<T>> = BTreeMap::new();
     for event in events {
         if let (Some(local), _) = key(&event) {
             groups.entry(local).or_default().push(event);
         }
     }
-    groups.retain(|_, events| events.iter().map(|event| key(event).1).collect::<BTreeSet<_>>().len() > 1);
+    groups.retain(|_, events| {
+        events
+            .iter()
+            .map(|event| key(event).1)
+            .collect::<BTreeSet<_>>()
+            .len()
+            > 1
+    });
     groups
 }
 

@@ -25,6 +25,8 @@ pub struct PortcullisOptions {
     /// After the standard ones.
     pub args: Vec<String>,
     pub env: Vec<(String, String)>,
+    /// Goes on after this process; [`crate::detached::end_all`] of its folder ends it.
+    pub detached: bool,
 }
 
 impl PortcullisOptions {
@@ -37,6 +39,7 @@ impl PortcullisOptions {
             folder: folder.to_owned(),
             args: Vec::new(),
             env: Vec::new(),
+            detached: false,
         }
     }
 }
@@ -56,7 +59,12 @@ impl Portcullis {
     /// # Errors
     /// No free ports.
     pub fn new(options: PortcullisOptions) -> Result<Self> {
-        Ok(Self { options, webhook: free_port()?, metrics: free_port()?, program: None })
+        Ok(Self {
+            options,
+            webhook: free_port()?,
+            metrics: free_port()?,
+            program: None,
+        })
     }
 
     /// Starts it and waits for `/readyz`.
@@ -74,14 +82,20 @@ impl Portcullis {
     /// The binary cannot be run.
     pub fn spawn(&mut self) -> Result<()> {
         self.kill9();
-        let [program, args @ ..] = &self.command()[..] else { bail!("an empty command") };
+        let [program, args @ ..] = &self.command()[..] else {
+            bail!("an empty command")
+        };
         let launch = Launch {
             name: self.options.name.clone(),
             folder: self.options.folder.clone(),
             program: PathBuf::from(program),
             args: args.to_vec(),
             env: self.options.env.clone(),
-            life: Life::Ours,
+            life: if self.options.detached {
+                Life::Detached
+            } else {
+                Life::Ours
+            },
         };
         self.program = Some(Program::start(&launch)?);
         Ok(())
@@ -90,7 +104,12 @@ impl Portcullis {
     /// Program and arguments, as they are run.
     #[must_use]
     pub fn command(&self) -> Vec<String> {
-        let PortcullisOptions { binary, kubeconfig, args, .. } = &self.options;
+        let PortcullisOptions {
+            binary,
+            kubeconfig,
+            args,
+            ..
+        } = &self.options;
         let webhook = self.webhook.address();
         let mut command = vec![
             binary.display().to_string(),
@@ -114,7 +133,11 @@ impl Portcullis {
                 bail!("it does not run");
             }
             let (code, body) = self.get("/readyz").await?;
-            if code == 200 { Ok(Some(())) } else { bail!("{code}: {body}") }
+            if code == 200 {
+                Ok(Some(()))
+            } else {
+                bail!("{code}: {body}")
+            }
         });
         waited.await.with_context(|| self.log_tail(20))
     }
@@ -125,11 +148,18 @@ impl Portcullis {
     /// Nobody listens, or the answer is no HTTP.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect(self.metrics.address()).await?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.metrics.address());
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            self.metrics.address()
+        );
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
-        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no HTTP answer")?;
+        let code = answer
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .context("no HTTP answer")?;
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         Ok((code, body.to_owned()))
     }
@@ -159,7 +189,8 @@ impl Portcullis {
         if let Some(program) = &mut self.program {
             program.order(Order::Stop);
             let began = Instant::now();
-            while program.is_running() && !program.id.is_stopped() && began.elapsed() < Duration::from_secs(5) {
+            while program.is_running() && !program.id.is_stopped() && began.elapsed() < Duration::from_secs(5)
+            {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -172,15 +203,22 @@ impl Portcullis {
         }
     }
 
-    /// SIGTERM, then waits; answers how it ended.
+    /// SIGTERM, then waits; answers how it ended (`None` for a detached one: only a parent learns that).
     ///
     /// # Errors
     /// It did not run, or did not end in `timeout`: then it is killed.
-    pub async fn sigterm(&mut self, timeout: Duration) -> Result<ExitStatus> {
+    pub async fn sigterm(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
         let mut program = self.program.take().context("portcullis does not run")?;
         program.order(Order::Term);
-        let status = wait_for("portcullis to end", timeout, async || Ok::<_, anyhow::Error>(program.exit_status()));
-        status.await.with_context(|| program.log_tail(20))
+        let ended = wait_for("portcullis to end", timeout, async || {
+            Ok::<_, anyhow::Error>(if program.is_running() { None } else { Some(()) })
+        });
+        if let Err(error) = ended.await {
+            program.order(Order::Kill);
+            return Err(error.context(program.log_tail(20)));
+        }
+        program.await_exit(Duration::from_secs(5));
+        Ok(program.exit_status())
     }
 
     #[must_use]
@@ -203,7 +241,11 @@ impl Portcullis {
     /// The log's last lines.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
-        format!("--- portcullis ({})\n{}", self.log().display(), crate::program::tail(&self.log(), lines))
+        format!(
+            "--- portcullis ({})\n{}",
+            self.log().display(),
+            crate::program::tail(&self.log(), lines)
+        )
     }
 }
 

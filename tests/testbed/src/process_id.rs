@@ -17,12 +17,16 @@ impl ProcessId {
     /// The process that has this number now; `None` if there is none.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        Some(Self { pid, started: Stat::read(pid)?.started })
+        Some(Self {
+            pid,
+            started: Stat::read(pid)?.started,
+        })
     }
 
     #[must_use]
     pub fn is_running(&self) -> bool {
-        Stat::read(self.pid).is_some_and(|stat| stat.started == self.started && !matches!(stat.state, 'Z' | 'X'))
+        Stat::read(self.pid)
+            .is_some_and(|stat| stat.started == self.started && !matches!(stat.state, 'Z' | 'X'))
     }
 
     /// True between SIGSTOP and SIGCONT.
@@ -43,7 +47,7 @@ impl ProcessId {
         }
     }
 
-    fn send(&self, signal: Signal) {
+    pub(crate) fn send(&self, signal: Signal) {
         let raw = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let (true, Some(pid)) = (self.is_running(), raw) {
             // It may end between the look and the signal: then there is nothing to do.
@@ -83,7 +87,10 @@ mod tests {
     #[test]
     fn the_same_number_with_another_start_time_is_somebody_else() {
         let own = ProcessId::of(std::process::id()).expect("we run");
-        let before = ProcessId { started: own.started - 1, ..own };
+        let before = ProcessId {
+            started: own.started - 1,
+            ..own
+        };
         assert!(!before.is_running());
     }
 }

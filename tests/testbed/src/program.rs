@@ -7,7 +7,9 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 
+use crate::detached::Record;
 use crate::process_id::ProcessId;
 use crate::programs::Programs;
 
@@ -55,7 +57,10 @@ pub(crate) struct Program {
 #[derive(Debug)]
 enum Keeper {
     /// `orders` is the pipe whose end ends the program.
-    Babysitter { child: Child, orders: Option<ChildStdin> },
+    Babysitter {
+        child: Child,
+        orders: Option<ChildStdin>,
+    },
     Nobody,
 }
 
@@ -68,7 +73,12 @@ impl Program {
             Life::Detached => Self::detach(launch, &log),
         };
         let (id, keeper) = started.with_context(|| format!("start {}", launch.name))?;
-        Ok(Self { id, name: launch.name.clone(), log, keeper })
+        Ok(Self {
+            id,
+            name: launch.name.clone(),
+            log,
+            keeper,
+        })
     }
 
     fn babysit(launch: &Launch, log: &Path) -> Result<(ProcessId, Keeper)> {
@@ -89,7 +99,9 @@ impl Program {
         let orders = child.stdin.take();
         let began = Instant::now();
         loop {
-            let pid = std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok());
+            let pid = std::fs::read_to_string(&pid_file)
+                .ok()
+                .and_then(|text| text.trim().parse().ok());
             if let Some(id) = pid.and_then(ProcessId::of) {
                 return Ok((id, Keeper::Babysitter { child, orders }));
             }
@@ -116,22 +128,46 @@ impl Program {
         if !output.status.success() {
             bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        let pid: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().context("read the process id")?;
+        let pid: u32 = String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .parse()
+            .context("read the process id")?;
         let id = ProcessId::of(pid).with_context(|| format!("it ended at once:\n{}", tail(log, 20)))?;
+        let program = launch.program.display().to_string();
+        let command = std::iter::once(program)
+            .chain(launch.args.iter().cloned())
+            .collect();
+        Record {
+            name: launch.name.clone(),
+            id,
+            command,
+        }
+        .write(&launch.folder)?;
         Ok((id, Keeper::Nobody))
     }
 
     /// Sends a signal. Nothing happens if the program has ended.
     pub(crate) fn order(&mut self, order: Order) {
-        if let Keeper::Babysitter { orders: Some(pipe), .. } = &mut self.keeper {
-            let word = match order {
-                Order::Term => "TERM\n",
-                Order::Kill => "KILL\n",
-                Order::Stop => "STOP\n",
-                Order::Cont => "CONT\n",
-            };
-            // A broken pipe: the program has ended and its babysitter with it.
-            let _ = pipe.write_all(word.as_bytes());
+        match &mut self.keeper {
+            Keeper::Babysitter {
+                orders: Some(pipe), ..
+            } => {
+                let word = match order {
+                    Order::Term => "TERM\n",
+                    Order::Kill => "KILL\n",
+                    Order::Stop => "STOP\n",
+                    Order::Cont => "CONT\n",
+                };
+                // A broken pipe: the program has ended and its babysitter with it.
+                let _ = pipe.write_all(word.as_bytes());
+            }
+            Keeper::Babysitter { orders: None, .. } => {}
+            Keeper::Nobody => self.id.send(match order {
+                Order::Term => Signal::TERM,
+                Order::Kill => Signal::KILL,
+                Order::Stop => Signal::STOP,
+                Order::Cont => Signal::CONT,
+            }),
         }
     }
 
@@ -155,12 +191,12 @@ impl Program {
     /// Waits until it has ended by itself or by a signal. Blocks.
     pub(crate) fn await_exit(&mut self, timeout: Duration) {
         let began = Instant::now();
-        while self.exit_status().is_none() && began.elapsed() < timeout {
+        while self.is_running() && began.elapsed() < timeout {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// How it ended; `None` while it runs.
+    /// How it ended; `None` while it runs, and for ever if it is not our child.
     pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         match &mut self.keeper {
             Keeper::Babysitter { child, .. } => child.try_wait().ok().flatten(),
@@ -174,7 +210,12 @@ impl Program {
 
     /// The last lines of its log under a heading.
     pub(crate) fn log_tail(&self, lines: usize) -> String {
-        format!("--- {} ({})\n{}", self.name, self.log.display(), tail(&self.log, lines))
+        format!(
+            "--- {} ({})\n{}",
+            self.name,
+            self.log.display(),
+            tail(&self.log, lines)
+        )
     }
 }
 
@@ -187,7 +228,11 @@ impl Drop for Program {
 }
 
 fn append(path: &Path) -> Result<File> {
-    OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("open {}", path.display()))
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("open {}", path.display()))
 }
 
 /// The last lines of a file; empty if it cannot be read.
@@ -196,7 +241,10 @@ pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     let last = &all[all.len().saturating_sub(lines)..];
-    last.iter().map(|line| clip(line, 400)).collect::<Vec<_>>().join("\n")
+    last.iter()
+        .map(|line| clip(line, 400))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn clip(line: &str, at: usize) -> &str {

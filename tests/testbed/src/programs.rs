@@ -42,6 +42,10 @@ impl Programs {
             (true, Some(folder)) => PathBuf::from(folder),
             (true, None) | (false, _) => bail!("{} failed: {}", script.display(), output.status),
         };
-        Ok(Self { kube: folder.join("kube"), kwok: folder.join("kwok"), babysit: folder.join("babysit") })
+        Ok(Self {
+            kube: folder.join("kube"),
+            kwok: folder.join("kwok"),
+            babysit: folder.join("babysit"),
+        })
     }
 }

@@ -54,7 +54,9 @@ struct Shared {
 impl Shared {
     /// Takes one of the answers that are to be lost.
     fn claim_loss(&self) -> bool {
-        let taken = self.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let taken = self
+            .to_lose
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         taken.is_ok()
     }
 }
@@ -66,7 +68,8 @@ impl Proxy {
     /// No port, or no thread.
     pub fn start(target: SocketAddr) -> Result<Self> {
         let port = free_port()?;
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).context("bind the proxy")?;
+        let listener =
+            std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).context("bind the proxy")?;
         listener.set_nonblocking(true)?;
         let shared = Arc::new(Shared {
             target,
@@ -76,17 +79,25 @@ impl Proxy {
             connections: AtomicU64::new(0),
         });
         let (end, ended) = oneshot::channel::<()>();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let seen = Arc::clone(&shared);
-        std::thread::Builder::new().name(format!("proxy-{}", port.number())).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = ended => {}
-                    () = accept(listener, seen) => {}
-                }
-            });
-        })?;
-        Ok(Self { port, shared, _end: end })
+        std::thread::Builder::new()
+            .name(format!("proxy-{}", port.number()))
+            .spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        _ = ended => {}
+                        () = accept(listener, seen) => {}
+                    }
+                });
+            })?;
+        Ok(Self {
+            port,
+            shared,
+            _end: end,
+        })
     }
 
     /// Where it listens: for [`crate::Kubeconfig::via`].

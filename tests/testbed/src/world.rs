@@ -46,18 +46,43 @@ impl World {
     /// # Errors
     /// A cluster did not start.
     pub async fn start_with(workers: usize, adjust: impl Fn(&mut ClusterOptions)) -> Result<Self> {
-        let folder = new_run_folder()?;
-        let names = (b'a'..=b'z').take(workers).map(|letter| format!("worker-{}", char::from(letter)));
+        Self::start_in(new_run_folder()?, workers, adjust).await
+    }
+
+    /// As [`Self::start_with`], with logs and data in `folder`.
+    ///
+    /// # Errors
+    /// A cluster did not start.
+    pub async fn start_in(
+        folder: PathBuf,
+        workers: usize,
+        adjust: impl Fn(&mut ClusterOptions),
+    ) -> Result<Self> {
+        let names = (b'a'..=b'z')
+            .take(workers)
+            .map(|letter| format!("worker-{}", char::from(letter)));
         let clusters = std::iter::once("manager".to_owned()).chain(names).map(|name| {
-            let mut options = ClusterOptions { folder: Some(folder.clone()), ..ClusterOptions::named(&name) };
+            let mut options = ClusterOptions {
+                folder: Some(folder.clone()),
+                ..ClusterOptions::named(&name)
+            };
             adjust(&mut options);
             Cluster::start(options)
         });
         let mut clusters = try_join_all(clusters).await?.into_iter();
         let manager = clusters.next().context("a world has a manager")?;
-        let with_proxy = |cluster: Cluster| Ok(Worker { proxy: Proxy::start(cluster.server())?, cluster });
+        let with_proxy = |cluster: Cluster| {
+            Ok(Worker {
+                proxy: Proxy::start(cluster.server())?,
+                cluster,
+            })
+        };
         let workers = clusters.map(with_proxy).collect::<Result<_>>()?;
-        Ok(Self { manager, workers, folder })
+        Ok(Self {
+            manager,
+            workers,
+            folder,
+        })
     }
 
     /// Where all logs of this world lie.
@@ -91,12 +116,22 @@ impl Cluster {
     /// It was refused, or the ServiceAccount did not come.
     pub async fn create_namespace(&self, name: &str, labels: &[(&str, &str)]) -> Result<()> {
         let client = self.admin_client().await?;
-        let labels: serde_json::Map<_, _> = labels.iter().map(|&(key, value)| (key.to_owned(), json!(value))).collect();
-        let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}}))?;
-        Api::all(client.clone()).create(&PostParams::default(), &namespace).await.context("create namespace")?;
+        let labels: serde_json::Map<_, _> = labels
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), json!(value)))
+            .collect();
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}}))?;
+        Api::all(client.clone())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .context("create namespace")?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client, name);
         let what = format!("ServiceAccount default of {name}");
-        wait_for(&what, Duration::from_secs(60), async || accounts.get_opt("default").await).await?;
+        wait_for(&what, Duration::from_secs(60), async || {
+            accounts.get_opt("default").await
+        })
+        .await?;
         Ok(())
     }
 
@@ -111,7 +146,10 @@ impl Cluster {
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }))?;
         let bindings: Api<RoleBinding> = Api::namespaced(self.admin_client().await?, namespace);
-        bindings.create(&PostParams::default(), &binding).await.context("bind the role edit")?;
+        bindings
+            .create(&PostParams::default(), &binding)
+            .await
+            .context("bind the role edit")?;
         Ok(())
     }
 
@@ -119,13 +157,27 @@ impl Cluster {
     ///
     /// # Errors
     /// It did not within `timeout`.
-    pub async fn await_phase(&self, namespace: &str, pod: &str, phase: &str, timeout: Duration) -> Result<Pod> {
+    pub async fn await_phase(
+        &self,
+        namespace: &str,
+        pod: &str,
+        phase: &str,
+        timeout: Duration,
+    ) -> Result<Pod> {
         let pods: Api<Pod> = Api::namespaced(self.admin_client().await?, namespace);
         let what = format!("pod {namespace}/{pod} on {} to be {phase}", self.name());
         wait_for(&what, timeout, async || {
             let found = pods.get(pod).await?;
-            let now = found.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-            if now == phase { Ok(Some(found)) } else { Err(anyhow::anyhow!("it is {now}")) }
+            let now = found
+                .status
+                .as_ref()
+                .and_then(|status| status.phase.clone())
+                .unwrap_or_default();
+            if now == phase {
+                Ok(Some(found))
+            } else {
+                Err(anyhow::anyhow!("it is {now}"))
+            }
         })
         .await
     }

@@ -13,10 +13,19 @@ const SOON: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn a_cluster_from_start_to_end() {
     let began = Instant::now();
-    let cluster = Cluster::start(ClusterOptions::named("smoke")).await.expect("the cluster starts");
+    let cluster = Cluster::start(ClusterOptions::named("smoke"))
+        .await
+        .expect("the cluster starts");
     eprintln!("cluster ready after {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(30), "it took {:?}", began.elapsed());
-    cluster.create_namespace("team", &[]).await.expect("create a namespace");
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "it took {:?}",
+        began.elapsed()
+    );
+    cluster
+        .create_namespace("team", &[])
+        .await
+        .expect("create a namespace");
 
     a_pod_of_an_ordinary_namespace_runs(&cluster).await;
     the_directives_on_pods_work(&cluster).await;
@@ -34,14 +43,25 @@ async fn a_cluster_from_start_to_end() {
     let began = Instant::now();
     drop(cluster);
     eprintln!("ended after {:?}", began.elapsed());
-    assert!(!ids.iter().any(portcullis_testbed::ProcessId::is_running), "{ids:?}");
+    assert!(
+        !ids.iter().any(portcullis_testbed::ProcessId::is_running),
+        "{ids:?}"
+    );
 }
 
 async fn a_pod_of_an_ordinary_namespace_runs(cluster: &Cluster) {
     let pods = admin_pods(cluster).await;
-    pods.create(&PostParams::default(), &pod("control", &json!({}))).await.expect("create the control pod");
-    let control = cluster.await_phase("team", "control", "Running", SOON).await.expect("the control pod runs");
-    let node = control.spec.and_then(|spec| spec.node_name).expect("it has a node");
+    pods.create(&PostParams::default(), &pod("control", &json!({})))
+        .await
+        .expect("create the control pod");
+    let control = cluster
+        .await_phase("team", "control", "Running", SOON)
+        .await
+        .expect("the control pod runs");
+    let node = control
+        .spec
+        .and_then(|spec| spec.node_name)
+        .expect("it has a node");
     assert!(cluster.nodes().contains(&node), "{node}");
 }
 
@@ -57,28 +77,53 @@ async fn the_directives_on_pods_work(cluster: &Cluster) {
     ] {
         pods.create(&PostParams::default(), &pod).await.expect("create");
     }
-    cluster.await_phase("team", "completes", "Succeeded", SOON).await.expect("it completes");
-    cluster.await_phase("team", "fails", "Failed", SOON).await.expect("it fails");
-    cluster.await_phase("team", "slow-end", "Running", SOON).await.expect("it runs");
+    cluster
+        .await_phase("team", "completes", "Succeeded", SOON)
+        .await
+        .expect("it completes");
+    cluster
+        .await_phase("team", "fails", "Failed", SOON)
+        .await
+        .expect("it fails");
+    cluster
+        .await_phase("team", "slow-end", "Running", SOON)
+        .await
+        .expect("it runs");
 
     let reason = |pod: &Pod| {
         let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
         statuses.first()?.state.as_ref()?.waiting.as_ref()?.reason.clone()
     };
-    wait_for("slow-start to wait", SOON, async || Ok::<_, kube::Error>(reason(&pods.get("slow-start").await?)))
-        .await
-        .expect("its containers are being created");
-    let held = wait_for("held to wait", SOON, async || Ok::<_, kube::Error>(reason(&pods.get("held").await?))).await;
+    wait_for("slow-start to wait", SOON, async || {
+        Ok::<_, kube::Error>(reason(&pods.get("slow-start").await?))
+    })
+    .await
+    .expect("its containers are being created");
+    let held = wait_for("held to wait", SOON, async || {
+        Ok::<_, kube::Error>(reason(&pods.get("held").await?))
+    })
+    .await;
     assert_eq!(held.expect("it waits"), "ImagePullBackOff");
     annotate(&pods, "held", json!({"kwok.test/hold": null})).await;
-    cluster.await_phase("team", "held", "Running", SOON).await.expect("the hold is over");
-    cluster.await_phase("team", "slow-start", "Running", SOON).await.expect("it has started");
+    cluster
+        .await_phase("team", "held", "Running", SOON)
+        .await
+        .expect("the hold is over");
+    cluster
+        .await_phase("team", "slow-start", "Running", SOON)
+        .await
+        .expect("it has started");
 
     let ready = async |expected: &str| {
         wait_for(&format!("held to be Ready={expected}"), SOON, async || {
             let pod = pods.get("held").await?;
-            let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
-            let now = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+            let conditions = pod
+                .status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
+            let now = conditions
+                .into_iter()
+                .find(|condition| condition.type_ == "Ready");
             Ok::<_, kube::Error>(now.filter(|condition| condition.status == expected))
         })
         .await
@@ -90,14 +135,20 @@ async fn the_directives_on_pods_work(cluster: &Cluster) {
     ready("True").await;
 
     let asked = Instant::now();
-    pods.delete("slow-end", &DeleteParams::default()).await.expect("delete");
+    pods.delete("slow-end", &DeleteParams::default())
+        .await
+        .expect("delete");
     annotate(&pods, "slow-end", json!({"another": "event"})).await;
     wait_for("slow-end to be gone", SOON, async || {
         Ok::<_, kube::Error>(pods.get_opt("slow-end").await?.is_none().then_some(()))
     })
     .await
     .expect("it ends");
-    assert!(asked.elapsed() > Duration::from_millis(2900), "it ended after {:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() > Duration::from_millis(2900),
+        "it ended after {:?}",
+        asked.elapsed()
+    );
 }
 
 async fn a_user_may_edit_his_own_namespace_only(cluster: &Cluster) {
@@ -105,48 +156,95 @@ async fn a_user_may_edit_his_own_namespace_only(cluster: &Cluster) {
     let alice = cluster.client_for("alice").await.expect("a client");
     let own: Api<Pod> = Api::namespaced(alice.clone(), "team");
     wait_for("alice to be allowed", SOON, async || {
-        own.create(&PostParams::default(), &pod("of-alice", &json!({}))).await.map(Some)
+        own.create(&PostParams::default(), &pod("of-alice", &json!({})))
+            .await
+            .map(Some)
     })
     .await
     .expect("alice creates pods in her namespace");
     let other: Api<Pod> = Api::namespaced(alice.clone(), "default");
-    assert_eq!(code(other.create(&PostParams::default(), &pod("of-alice", &json!({}))).await), 403);
+    assert_eq!(
+        code(
+            other
+                .create(&PostParams::default(), &pod("of-alice", &json!({})))
+                .await
+        ),
+        403
+    );
     let namespaces: Api<Namespace> = Api::all(alice);
-    assert_eq!(code(namespaces.get("team").await.map(drop)), 200, "edit may read its own namespace");
+    assert_eq!(
+        code(namespaces.get("team").await.map(drop)),
+        200,
+        "edit may read its own namespace"
+    );
     let label = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
-    assert_eq!(code(namespaces.patch("team", &PatchParams::default(), &label).await), 403);
+    assert_eq!(
+        code(namespaces.patch("team", &PatchParams::default(), &label).await),
+        403
+    );
 }
 
 async fn a_kubelet_may_create_its_mirror_pods(cluster: &Cluster) {
     let node = cluster.nodes().remove(0);
-    let kubelet = cluster.client_for(&format!("system:node:{node}")).await.expect("a client");
+    let kubelet = cluster
+        .client_for(&format!("system:node:{node}"))
+        .await
+        .expect("a client");
     let pods: Api<Pod> = Api::namespaced(kubelet, "team");
-    let mut mirror = pod("static", &json!({"annotations": {"kubernetes.io/config.mirror": "hash"}}));
-    let uid = cluster.kubectl(&["get", "node", &node, "-o=jsonpath={.metadata.uid}"]).await.expect("the node");
+    let mut mirror = pod(
+        "static",
+        &json!({"annotations": {"kubernetes.io/config.mirror": "hash"}}),
+    );
+    let uid = cluster
+        .kubectl(&["get", "node", &node, "-o=jsonpath={.metadata.uid}"])
+        .await
+        .expect("the node");
     mirror.metadata.owner_references = serde_json::from_value(json!([
         {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": true}
     ]))
     .expect("owner references");
-    assert_eq!(code(pods.create(&PostParams::default(), &mirror).await), 403, "without nodeName");
+    assert_eq!(
+        code(pods.create(&PostParams::default(), &mirror).await),
+        403,
+        "without nodeName"
+    );
     mirror.spec.as_mut().expect("a spec").node_name = Some(node);
-    pods.create(&PostParams::default(), &mirror).await.expect("a kubelet creates its mirror pod");
+    pods.create(&PostParams::default(), &mirror)
+        .await
+        .expect("a kubelet creates its mirror pod");
 }
 
 async fn admission_policies_are_served(cluster: &Cluster) {
-    let args = ["api-resources", "--api-group=admissionregistration.k8s.io", "--no-headers"];
+    let args = [
+        "api-resources",
+        "--api-group=admissionregistration.k8s.io",
+        "--no-headers",
+    ];
     let served = cluster.kubectl(&args).await.expect("api-resources");
     let stable = |kind: &str| {
-        served.lines().any(|line| line.starts_with(kind) && line.contains("admissionregistration.k8s.io/v1 "))
+        served
+            .lines()
+            .any(|line| line.starts_with(kind) && line.contains("admissionregistration.k8s.io/v1 "))
     };
-    assert!(stable("mutatingadmissionpolicies ") && stable("validatingadmissionpolicies "), "{served}");
+    assert!(
+        stable("mutatingadmissionpolicies ") && stable("validatingadmissionpolicies "),
+        "{served}"
+    );
 }
 
 async fn the_proxy_cuts_and_heals(cluster: &Cluster) {
     let proxy = Proxy::start(cluster.server()).expect("a proxy");
-    let client = cluster.kubeconfig_for("admin").via(proxy.address()).client().await.expect("a client");
+    let client = cluster
+        .kubeconfig_for("admin")
+        .via(proxy.address())
+        .client()
+        .await
+        .expect("a client");
     let pods: Api<Pod> = Api::namespaced(client, "team");
     let answers = async |within: Duration| {
-        tokio::time::timeout(within, pods.get("control")).await.is_ok_and(|answer| answer.is_ok())
+        tokio::time::timeout(within, pods.get("control"))
+            .await
+            .is_ok_and(|answer| answer.is_ok())
     };
     assert!(answers(SOON).await, "through the proxy");
     proxy.cut();
@@ -160,18 +258,29 @@ async fn the_proxy_cuts_and_heals(cluster: &Cluster) {
     proxy.slow(Duration::from_millis(200));
     let began = Instant::now();
     assert!(answers(SOON).await, "slow");
-    assert!(began.elapsed() >= Duration::from_millis(400), "both ways: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= Duration::from_millis(400),
+        "both ways: {:?}",
+        began.elapsed()
+    );
 }
 
 async fn lost_answers_took_effect(cluster: &Cluster) {
     let proxy = Proxy::start(cluster.server()).expect("a proxy");
-    let client = cluster.kubeconfig_for("admin").via(proxy.address()).client().await.expect("a client");
+    let client = cluster
+        .kubeconfig_for("admin")
+        .via(proxy.address())
+        .client()
+        .await
+        .expect("a client");
     let through: Api<Pod> = Api::namespaced(client, "team");
     let straight = admin_pods(cluster).await;
     // On a new connection, then on one that is in use.
     for name in ["lost-first", "lost-later"] {
         proxy.lose_answers(1);
-        let answer = through.create(&PostParams::default(), &pod(name, &json!({}))).await;
+        let answer = through
+            .create(&PostParams::default(), &pod(name, &json!({})))
+            .await;
         assert!(answer.is_err(), "{name}: the answer was to be lost");
         straight.get(name).await.expect("the request took effect");
         through.get(name).await.expect("only one answer was lost");
@@ -193,25 +302,52 @@ async fn the_ledger_sees_openings_and_bindings(cluster: &Cluster) {
         {"op": "remove", "path": "/spec/schedulingGates/1"},
     ]);
     let open = Patch::Json::<()>(serde_json::from_value(open).expect("a JSON patch"));
-    let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
     pods.patch("gated", &dry, &open).await.expect("a dry run");
     assert_eq!(openings(), [], "a dry run opens nothing");
-    let opened = pods.patch("gated", &PatchParams::default(), &open).await.expect("open");
+    let opened = pods
+        .patch("gated", &PatchParams::default(), &open)
+        .await
+        .expect("open");
     annotate(&pods, "gated", json!({"another": "event"})).await;
     let rest = Patch::Merge(json!({"spec": {"schedulingGates": null}}));
-    pods.patch("gated", &PatchParams::default(), &rest).await.expect("the other gate");
-    cluster.await_phase("team", "gated", "Running", SOON).await.expect("it runs");
+    pods.patch("gated", &PatchParams::default(), &rest)
+        .await
+        .expect("the other gate");
+    cluster
+        .await_phase("team", "gated", "Running", SOON)
+        .await
+        .expect("it runs");
 
     let openings = openings();
-    let [opening] = &openings[..] else { panic!("one opening: {openings:?}") };
+    let [opening] = &openings[..] else {
+        panic!("one opening: {openings:?}")
+    };
     assert_eq!(Some(&opening.uid), opened.metadata.uid.as_ref());
-    assert_eq!((opening.user.as_str(), opening.local_uid.as_deref()), ("admin", Some("uid-of-local")));
+    assert_eq!(
+        (opening.user.as_str(), opening.local_uid.as_deref()),
+        ("admin", Some("uid-of-local"))
+    );
     let ledger = cluster.ledger().expect("the ledger");
-    let bindings: Vec<_> = ledger.bindings().into_iter().filter(|binding| binding.uid == opening.uid).collect();
-    let [binding] = &bindings[..] else { panic!("one binding: {bindings:?}") };
+    let bindings: Vec<_> = ledger
+        .bindings()
+        .into_iter()
+        .filter(|binding| binding.uid == opening.uid)
+        .collect();
+    let [binding] = &bindings[..] else {
+        panic!("one binding: {bindings:?}")
+    };
     assert_eq!(binding.user, "system:kube-scheduler");
     assert_eq!(binding.local_uid.as_deref(), Some("uid-of-local"));
-    assert!(ledger.pod_writes_by("kwok").iter().any(|write| write.resource == "pods/status"));
+    assert!(
+        ledger
+            .pod_writes_by("kwok")
+            .iter()
+            .any(|write| write.resource == "pods/status")
+    );
 }
 
 async fn an_api_server_comes_back_at_the_same_port(cluster: &Cluster) {
@@ -220,7 +356,9 @@ async fn an_api_server_comes_back_at_the_same_port(cluster: &Cluster) {
     cluster.stop(Part::ApiServer).await;
     pods.get("control").await.expect_err("nobody listens");
     cluster.resume(Part::ApiServer).await.expect("it comes back");
-    pods.get("control").await.expect("same port, same certificate, same data");
+    pods.get("control")
+        .await
+        .expect("same port, same certificate, same data");
 }
 
 async fn admin_pods(cluster: &Cluster) -> Api<Pod> {
@@ -229,7 +367,9 @@ async fn admin_pods(cluster: &Cluster) -> Api<Pod> {
 
 async fn annotate(pods: &Api<Pod>, name: &str, annotations: Value) {
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-    pods.patch(name, &PatchParams::default(), &patch).await.expect("annotate");
+    pods.patch(name, &PatchParams::default(), &patch)
+        .await
+        .expect("annotate");
 }
 
 fn pod(name: &str, metadata: &Value) -> Pod {

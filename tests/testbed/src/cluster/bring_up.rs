@@ -18,7 +18,9 @@ use super::{Cluster, ClusterOptions, Part};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn node_names(options: &ClusterOptions) -> Vec<String> {
-    (0..options.nodes).map(|number| format!("{}-{number}", options.name)).collect()
+    (0..options.nodes)
+        .map(|number| format!("{}-{number}", options.name))
+        .collect()
 }
 
 impl Cluster {
@@ -34,7 +36,8 @@ impl Cluster {
             (users::SCHEDULER, "scheduler"),
             (users::KWOK, "kwok"),
         ] {
-            self.kubeconfig_for(user).save(&self.folder.join(format!("{file}.kubeconfig")))?;
+            self.kubeconfig_for(user)
+                .save(&self.folder.join(format!("{file}.kubeconfig")))?;
         }
         self.await_part(Part::ApiServer).await?;
         self.spawn(Part::ControllerManager)?;
@@ -55,7 +58,10 @@ impl Cluster {
         write("audit-policy.yaml", include_str!("audit-policy.yaml"))?;
         write("stages.yaml", include_str!("stages.yaml"))?;
         let key = self.folder.join("service-account.key");
-        let status = std::process::Command::new(&Programs::ready()?.babysit).arg("genkey").arg(&key).status();
+        let status = std::process::Command::new(&Programs::ready()?.babysit)
+            .arg("genkey")
+            .arg(&key)
+            .status();
         match status.context("make the ServiceAccount key")? {
             status if status.success() => Ok(()),
             status => bail!("make the ServiceAccount key: {status}"),
@@ -105,8 +111,14 @@ impl Cluster {
 
     fn still_runs(&self, part: Part) -> Result<()> {
         let mut programs = self.running();
-        let program = programs.get_mut(&part).with_context(|| format!("{} was not started", part.name()))?;
-        if program.is_running() { Ok(()) } else { bail!("ended:\n{}", program.log_tail(20)) }
+        let program = programs
+            .get_mut(&part)
+            .with_context(|| format!("{} was not started", part.name()))?;
+        if program.is_running() {
+            Ok(())
+        } else {
+            bail!("ended:\n{}", program.log_tail(20))
+        }
     }
 
     async fn make_nodes(&self, client: &kube::Client) -> Result<()> {
@@ -122,7 +134,10 @@ impl Cluster {
                 }},
                 "status": {"allocatable": room, "capacity": room},
             }))?;
-            nodes.create(&PostParams::default(), &node).await.with_context(|| format!("create node {name}"))?;
+            nodes
+                .create(&PostParams::default(), &node)
+                .await
+                .with_context(|| format!("create node {name}"))?;
         }
         Ok(())
     }
@@ -130,7 +145,10 @@ impl Cluster {
     /// What the controller-manager makes of a new cluster, and pods and tests need.
     async fn await_controllers(&self, client: &kube::Client) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-        wait_for("the ServiceAccount default", PATIENCE, async || accounts.get_opt("default").await).await?;
+        wait_for("the ServiceAccount default", PATIENCE, async || {
+            accounts.get_opt("default").await
+        })
+        .await?;
         let roles: Api<ClusterRole> = Api::all(client.clone());
         wait_for("the rules of ClusterRole edit", PATIENCE, async || {
             let edit = roles.get_opt("edit").await?;
@@ -156,13 +174,24 @@ impl Cluster {
 fn last_certificate(pem: &str) -> Option<String> {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     let complete = pem.matches(BEGIN).count() == 2 && pem.ends_with("-----END CERTIFICATE-----\n");
-    complete.then(|| pem.rfind(BEGIN).map(|start| pem[start..].to_owned())).flatten()
+    complete
+        .then(|| pem.rfind(BEGIN).map(|start| pem[start..].to_owned()))
+        .flatten()
 }
 
 /// Ready, and the taint of a new node is gone.
 fn takes_pods(node: &Node) -> bool {
-    let ready = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = ready.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).count();
+    let ready = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let ready = ready
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten())
+        .count();
     ready && taints == 0
 }

@@ -20,8 +20,13 @@ pub enum Part {
 }
 
 impl Part {
-    pub const ALL: [Self; 5] =
-        [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Kwok];
+    pub const ALL: [Self; 5] = [
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControllerManager,
+        Self::Scheduler,
+        Self::Kwok,
+    ];
 
     /// As in the names of its log file and process id file.
     #[must_use]
@@ -141,7 +146,10 @@ impl Layout<'_> {
 
     fn controller_manager(&self) -> Vec<String> {
         let mut args = vec![
-            format!("--service-account-private-key-file={}", self.path("service-account.key").display()),
+            format!(
+                "--service-account-private-key-file={}",
+                self.path("service-account.key").display()
+            ),
             format!("--root-ca-file={}", self.path("ca.crt").display()),
             "--use-service-account-credentials=true".to_owned(),
         ];
@@ -158,7 +166,10 @@ impl Layout<'_> {
 
     fn client_of_api_server(&self, port: u16, certs: &str) -> Vec<String> {
         vec![
-            format!("--kubeconfig={}", self.path(&format!("{certs}.kubeconfig")).display()),
+            format!(
+                "--kubeconfig={}",
+                self.path(&format!("{certs}.kubeconfig")).display()
+            ),
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--cert-dir={}", self.path(&format!("certs-{certs}")).display()),

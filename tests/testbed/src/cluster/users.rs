@@ -20,7 +20,10 @@ pub struct User {
 impl User {
     #[must_use]
     pub fn new(name: &str, groups: &[&str]) -> Self {
-        Self { name: name.to_owned(), groups: groups.iter().map(|&group| group.to_owned()).collect() }
+        Self {
+            name: name.to_owned(),
+            groups: groups.iter().map(|&group| group.to_owned()).collect(),
+        }
     }
 }
 
@@ -36,7 +39,11 @@ pub(super) fn standard(nodes: &[String]) -> Vec<User> {
         User::new("bob", &[]),
         User::new("carol", &[]),
     ];
-    users.extend(nodes.iter().map(|node| User::new(&format!("system:node:{node}"), &["system:nodes"])));
+    users.extend(
+        nodes
+            .iter()
+            .map(|node| User::new(&format!("system:node:{node}"), &["system:nodes"])),
+    );
     users
 }
 
@@ -65,10 +72,15 @@ impl Token {
 pub(super) fn token_file(tokens: &[Token]) -> String {
     tokens
         .iter()
-        .map(|Token { user: User { name, groups }, secret }| match groups[..] {
-            [] => format!("{secret},{name},{name}\n"),
-            [..] => format!("{secret},{name},{name},\"{}\"\n", groups.join(",")),
-        })
+        .map(
+            |Token {
+                 user: User { name, groups },
+                 secret,
+             }| match groups[..] {
+                [] => format!("{secret},{name},{name}\n"),
+                [..] => format!("{secret},{name},{name},\"{}\"\n", groups.join(",")),
+            },
+        )
         .collect()
 }
 
@@ -78,8 +90,17 @@ mod tests {
 
     #[test]
     fn one_line_per_user() {
-        let token = |name: &str, groups: &[&str]| Token { user: User::new(name, groups), secret: "s".to_owned() };
-        let text = token_file(&[token("alice", &[]), token("system:node:n", &["system:nodes", "x"])]);
-        assert_eq!(text, "s,alice,alice\ns,system:node:n,system:node:n,\"system:nodes,x\"\n");
+        let token = |name: &str, groups: &[&str]| Token {
+            user: User::new(name, groups),
+            secret: "s".to_owned(),
+        };
+        let text = token_file(&[
+            token("alice", &[]),
+            token("system:node:n", &["system:nodes", "x"]),
+        ]);
+        assert_eq!(
+            text,
+            "s,alice,alice\ns,system:node:n,system:node:n,\"system:nodes,x\"\n"
+        );
     }
 }

@@ -54,8 +54,13 @@ pub(super) fn read(line: &str) -> Result<Option<Write>> {
     let effective = event.stage == "ResponseComplete"
         && matches!(code, Some(200..=202))
         && !event.request_uri.contains("dryRun=")
-        && matches!(event.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection");
-    let (true, Some(object)) = (effective, event.object_ref) else { return Ok(None) };
+        && matches!(
+            event.verb.as_str(),
+            "create" | "update" | "patch" | "delete" | "deletecollection"
+        );
+    let (true, Some(object)) = (effective, event.object_ref) else {
+        return Ok(None);
+    };
     let resource = match object.subresource.as_str() {
         "" => object.resource,
         subresource => format!("{}/{subresource}", object.resource),
@@ -64,10 +69,21 @@ pub(super) fn read(line: &str) -> Result<Option<Write>> {
         Some(answer) => Some(pod_state(answer)?),
         None => None,
     };
-    let binding = event.request_object.as_ref().filter(|_| resource == "pods/binding").map(binding);
+    let binding = event
+        .request_object
+        .as_ref()
+        .filter(|_| resource == "pods/binding")
+        .map(binding);
     // A create with generateName has no name in its reference.
-    let name_in_answer = event.response_object.as_ref().map_or("", |answer| text(answer, "/metadata/name"));
-    let name = if object.name.is_empty() { name_in_answer.to_owned() } else { object.name };
+    let name_in_answer = event
+        .response_object
+        .as_ref()
+        .map_or("", |answer| text(answer, "/metadata/name"));
+    let name = if object.name.is_empty() {
+        name_in_answer.to_owned()
+    } else {
+        object.name
+    };
     Ok(Some(Write {
         time: event.stage_timestamp,
         user: event.impersonated_user.unwrap_or(event.user).username,
@@ -88,20 +104,31 @@ fn is_pod(answer: &Value) -> bool {
 
 fn pod_state(pod: &Value) -> Result<PodState> {
     let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
-    let gated = gates.into_iter().flatten().any(|gate| text(gate, "/name") == GATE);
+    let gated = gates
+        .into_iter()
+        .flatten()
+        .any(|gate| text(gate, "/name") == GATE);
     let annotations = pod.pointer("/metadata/annotations");
     Ok(PodState {
         uid: text(pod, "/metadata/uid").to_owned(),
-        resource_version: text(pod, "/metadata/resourceVersion").parse().context("resourceVersion of a pod")?,
+        resource_version: text(pod, "/metadata/resourceVersion")
+            .parse()
+            .context("resourceVersion of a pod")?,
         gated,
-        local_uid: annotations.and_then(|all| all.get(LOCAL_UID)).and_then(Value::as_str).map(str::to_owned),
+        local_uid: annotations
+            .and_then(|all| all.get(LOCAL_UID))
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         deleting: pod.pointer("/metadata/deletionTimestamp").is_some(),
         phase: text(pod, "/status/phase").to_owned(),
     })
 }
 
 fn binding(request: &Value) -> (String, String) {
-    (text(request, "/metadata/uid").to_owned(), text(request, "/target/name").to_owned())
+    (
+        text(request, "/metadata/uid").to_owned(),
+        text(request, "/target/name").to_owned(),
+    )
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {

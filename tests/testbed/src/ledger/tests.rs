@@ -8,11 +8,26 @@ const UID: &str = "89aa37ff-d147-47ef-b526-ff4f4ab47e1b";
 #[test]
 fn an_opening_is_counted_once_and_a_dry_run_is_none() {
     let ledger = ledger(RECORDED);
-    let [opening] = &ledger.openings()[..] else { panic!("{:?}", ledger.openings()) };
-    let Opening { time, user, namespace, name, uid, local_uid } = opening;
-    assert_eq!((user.as_str(), namespace.as_str(), name.as_str()), ("admin", "team", "gated"));
+    let [opening] = &ledger.openings()[..] else {
+        panic!("{:?}", ledger.openings())
+    };
+    let Opening {
+        time,
+        user,
+        namespace,
+        name,
+        uid,
+        local_uid,
+    } = opening;
+    assert_eq!(
+        (user.as_str(), namespace.as_str(), name.as_str()),
+        ("admin", "team", "gated")
+    );
     assert_eq!((uid.as_str(), local_uid.as_deref()), (UID, Some("uid-of-local")));
-    assert_eq!(*time, ledger.writes[1].time, "the first write after which the gate was gone");
+    assert_eq!(
+        *time, ledger.writes[1].time,
+        "the first write after which the gate was gone"
+    );
 }
 
 #[test]
@@ -37,16 +52,26 @@ fn a_pod_created_without_the_gate_is_open_from_the_start() {
 
 #[test]
 fn a_pod_that_was_never_gated_and_has_no_local_uid_is_not_ours() {
-    let foreign = RECORDED.replace(GATE, "yet-another").replace(LOCAL_UID, "somebody.else/uid");
+    let foreign = RECORDED
+        .replace(GATE, "yet-another")
+        .replace(LOCAL_UID, "somebody.else/uid");
     assert_eq!(ledger(&foreign).openings(), []);
 }
 
 #[test]
 fn a_binding_tells_whose_pod_it_was() {
     let ledger = ledger(RECORDED);
-    let [binding] = &ledger.bindings()[..] else { panic!("{:?}", ledger.bindings()) };
-    assert_eq!((binding.user.as_str(), binding.node.as_str()), ("system:kube-scheduler", "smoke-0"));
-    assert_eq!((binding.uid.as_str(), binding.local_uid.as_deref()), (UID, Some("uid-of-local")));
+    let [binding] = &ledger.bindings()[..] else {
+        panic!("{:?}", ledger.bindings())
+    };
+    assert_eq!(
+        (binding.user.as_str(), binding.node.as_str()),
+        ("system:kube-scheduler", "smoke-0")
+    );
+    assert_eq!(
+        (binding.uid.as_str(), binding.local_uid.as_deref()),
+        (UID, Some("uid-of-local"))
+    );
 }
 
 #[test]
@@ -68,12 +93,23 @@ fn the_same_pod_twice_is_one() {
 fn writes_are_found_by_user() {
     let ledger = ledger(RECORDED);
     let resources = |user: &str| -> Vec<String> {
-        ledger.pod_writes_by(user).into_iter().map(|write| format!("{} {}", write.verb, write.resource)).collect()
+        ledger
+            .pod_writes_by(user)
+            .into_iter()
+            .map(|write| format!("{} {}", write.verb, write.resource))
+            .collect()
     };
     assert_eq!(resources("kwok"), ["patch pods/status"]);
     assert_eq!(resources("system:kube-scheduler"), ["create pods/binding"]);
     assert_eq!(resources("admin").len(), 4, "the dry run is not among them");
     assert_eq!(resources("nobody").len(), 0);
+}
+
+#[test]
+fn a_write_to_a_foreign_pod_is_found() {
+    assert!(ledger(RECORDED).foreign_pod_writes_by("kwok").is_empty());
+    let foreign = ledger(&RECORDED.replace(LOCAL_UID, "somebody.else/uid"));
+    assert_eq!(foreign.foreign_pod_writes_by("kwok").len(), 1);
 }
 
 #[test]

@@ -49,7 +49,9 @@ async fn requests(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, shared: &Shared
     let mut buffer = vec![0; 64 * 1024];
     let mut claimed = false;
     loop {
-        let Ok(count @ 1..) = from.read(&mut buffer).await else { return End::Closed };
+        let Ok(count @ 1..) = from.read(&mut buffer).await else {
+            return End::Closed;
+        };
         hold_back(&mut traffic).await;
         let before = records.application();
         records.feed(&buffer[..count]);
@@ -114,7 +116,11 @@ async fn hold_back(traffic: &mut watch::Receiver<Traffic>) {
 }
 
 async fn cut(mut traffic: watch::Receiver<Traffic>) {
-    if traffic.wait_for(|traffic| *traffic == Traffic::Cut).await.is_err() {
+    if traffic
+        .wait_for(|traffic| *traffic == Traffic::Cut)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }
