@@ -23,3 +23,10 @@ demo-down: ## Ends what `make demo KEEP=1` left
 .PHONY: demo-binary
 demo-binary:
 	@cargo build --locked --release --bin portcullis
+
+# Checks.
+
+.PHONY: test
+
+test: ## All checks and tests, real clusters included
+	@tests/run.sh
