@@ -1,5 +1,5 @@
 //! In-process tests: router, laws, tidy.
-#![allow(unreachable_pub)] // one binary: its modules share what they make
+#![allow(unreachable_pub, clippy::unwrap_used)] // one binary of tests: its modules share what they make
 
 mod server_drain;
 mod server_health;

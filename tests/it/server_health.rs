@@ -6,11 +6,12 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use portcullis::admission::server::state_readiness;
 use portcullis::telemetry::health::Health;
 use portcullis::telemetry::metrics::{Metrics, OPEN_METRICS};
 use portcullis::telemetry::probes;
-use portcullis::tls::Resolver;
 use portcullis::tls::issue::{Issued, Lives, ServerNames};
+use portcullis::tls::{Resolver, Shutdown};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -58,17 +59,9 @@ fn pair(lives: Lives, now: Timestamp) -> Issued {
 async fn ready_means_certificate_snapshot_and_not_leaving() {
     portcullis::tls::install_crypto();
     let (health, metrics, resolver) = (Health::new(), Metrics::new(), Resolver::new());
-    let leaving = CancellationToken::new();
+    let shutdown = Shutdown::default();
     let port = port(&health, &metrics);
-    let (asked, told) = (Arc::clone(&resolver), leaving.clone());
-    health.require_fn("certificate", move || asked.ready(Timestamp::now()));
-    health.require_fn("serving", move || {
-        if told.is_cancelled() {
-            Err("leaving".into())
-        } else {
-            Ok("".into())
-        }
-    });
+    state_readiness(&health, Arc::clone(&resolver), &shutdown);
     let snapshot = health.require("snapshot");
 
     let answer = port.get("/readyz").await;
@@ -85,7 +78,7 @@ async fn ready_means_certificate_snapshot_and_not_leaving() {
             .unwrap(),
     );
     assert_eq!(port.get("/readyz").await.status, 200);
-    leaving.cancel();
+    shutdown.begin.cancel();
     assert_eq!(port.get("/readyz").await.status, 503);
     assert_eq!(port.get("/healthz").await.status, 200, "leaving is not dying");
 }
