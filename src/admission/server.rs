@@ -14,12 +14,13 @@ use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Answer;
 use super::subject::Subject;
 use crate::clock::parse_duration;
-use crate::telemetry::health::Beat;
+use crate::telemetry::health::{Beat, Health};
 use crate::telemetry::logs::ADMISSION_THREAD;
 use crate::telemetry::metrics::{AdmissionMetrics, CountedWhileHeld, DurationLabels, Metrics, RequestLabels};
 use crate::tls::own_thread::{self, OwnThread};
@@ -109,7 +110,25 @@ pub async fn serve(webhook: Webhook, listener: TcpListener, shutdown: Shutdown) 
         drain,
         metrics: Arc::clone(&metrics.webhook),
     };
-    server.run(listener, shutdown).await
+    let leaving = async {
+        shutdown.begin.cancelled().await;
+        metrics.draining.set(1);
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = server.run(listener, shutdown.clone()) => ended,
+        never = leaving => never,
+    }
+}
+
+/// States what every webhook needs before it is ready: a certificate of today, and not to be leaving.
+pub fn state_readiness(health: &Health, resolver: Arc<Resolver>, shutdown: &Shutdown) {
+    health.require_fn("certificate", move || resolver.ready(Timestamp::now()));
+    let begin = shutdown.begin.clone();
+    health.require_fn("serving", move || match begin.is_cancelled() {
+        true => Err("leaving".to_owned()),
+        false => Ok(String::new()),
+    });
 }
 
 /// The router: a request in, a reply out, measured.

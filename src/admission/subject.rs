@@ -61,7 +61,7 @@ impl<'a> Subject<'a> {
             name,
         } = &self.request;
         let Kind { group, version, kind } = kind;
-        let micros = took.as_micros();
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         tracing::info!(
             uid = short(uid),
             group = short(group),

@@ -134,7 +134,9 @@ impl Handshake {
                 | Alert::UnsupportedCertificate
                 | Alert::CertificateRevoked
                 | Alert::CertificateExpired
-                | Alert::CertificateUnknown,
+                | Alert::CertificateUnknown
+                // The signature is not by the CA it trusts, though the name is.
+                | Alert::DecryptError,
             )) => Self::BadCertificate,
             Some(TlsError::AlertReceived(Alert::ProtocolVersion | Alert::HandshakeFailure)) => Self::Version,
             Some(TlsError::NoApplicationProtocol) => Self::NoAlpn,

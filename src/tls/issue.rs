@@ -158,7 +158,9 @@ impl Issued {
         let make = |source| IssueError::Make { what: "CA", source };
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, CA_SUBJECT);
+        // Two CAs of ours are told apart by their birth.
+        let subject = format!("{CA_SUBJECT} {}", now.strftime("%Y-%m-%dT%H:%M:%SZ"));
+        params.distinguished_name.push(DnType::CommonName, subject);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         set_life(&mut params, now, seconds(lives.backdate), seconds(lives.ca))?;
