@@ -1,7 +1,7 @@
 //! In-process tests: router, laws, tidy.
+#![allow(unreachable_pub, clippy::unwrap_used)] // one binary of tests: its modules share what they make
 
 mod manifests;
-#![allow(unreachable_pub, clippy::unwrap_used)] // one binary of tests: its modules share what they make
 mod server_drain;
 mod server_health;
 mod server_http;
