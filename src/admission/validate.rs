@@ -23,9 +23,9 @@ pub(crate) const DAEMON_SET: &str = "a DaemonSet puts its pods on the nodes of t
 /// Keys that only the reconciler writes, in a pod; `{}` are the keys.
 pub(crate) const KEYS: &str = "only portcullis itself writes {}: remove it from metadata, for a dispatched pod is \
     not created again from its own manifest";
-/// Keys that only the reconciler writes, in a pod template; `{}` are the keys.
-pub(crate) const TEMPLATE_KEYS: &str =
-    "only portcullis itself writes {}: remove it from spec.template.metadata";
+/// Keys that only the reconciler writes, in a workload or its pod template; `{}` are the keys.
+pub(crate) const TEMPLATE_KEYS: &str = "only portcullis itself writes {}: remove it from \
+    metadata and from spec.template.metadata";
 
 /// The gate of a pod that exists.
 pub(crate) const GATE_CHANGED: &str = "the scheduling gate portcullis.dev/multikueue of a pod is never changed after \

@@ -85,7 +85,14 @@ fn templates(layout: &Layout) -> Value {
         "matchConstraints": constraints(&layout.opted_in(), &template_rules()),
         "matchConditions": [condition("no-controller", &cel::not(&cel::has_controller()))],
         "variables": [
-            variable("keys", &keys_of("object.spec.template")),
+            variable(
+                "keys",
+                &format!(
+                    "(request.operation == 'CREATE' ? {} : []) + {}",
+                    keys_of("object"),
+                    keys_of("object.spec.template")
+                ),
+            ),
             variable("new", &new),
         ],
         "validations": [told("variables.new == []", validate::TEMPLATE_KEYS, "variables.new.join(', ')")],
