@@ -1,1 +1,3 @@
 //! Module reconcile.
+
+pub mod webhook_config;
