@@ -6,10 +6,11 @@
 use serde_json::{Value, json};
 
 use super::{
-    Layer, LayerKind, Layout, cel, condition, constraints, rule, template_conditions, template_rules,
+    Layer, LayerKind, Layout, cel, condition, constraints, rules, template_conditions, template_rules,
     variable,
 };
 use crate::names::{GATE, GATED, ROOT, TRUE};
+use crate::workload::Treatment;
 
 const PODS: &str = "portcullis-inject-pods";
 const TEMPLATES: &str = "portcullis-inject-templates";
@@ -40,7 +41,7 @@ fn pods(layout: &Layout) -> Value {
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": constraints(
             &layout.opted_in(),
-            &[rule("", "v1", &["pods"], &["CREATE"], "Namespaced")],
+            &rules(Treatment::GatePod, &["CREATE"]),
         ),
         "matchConditions": [
             condition("no-node-name", "object.?spec.?nodeName.orValue('') == ''"),

@@ -6,21 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::future::join_all;
-use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::runtime::watcher;
+use kube::runtime::events::{Event as News, EventType, Recorder, Reporter};
+use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::policies::{Layer, LayerKind, Rendered};
+use crate::cluster::watch::{Watched, follow};
 use crate::names::PORTCULLIS;
 
 mod pace;
@@ -31,8 +29,6 @@ use pace::Pace;
 use plan::{content, differs_in_bundle_only, plan};
 pub use report::{ConfigReport, ConfigState, missing};
 
-/// Watches end after so long, in seconds, and go on from where they were: a dead connection is seen by then.
-const WATCH_SECONDS: u32 = 60;
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(10);
 
@@ -117,10 +113,24 @@ enum Next {
 }
 
 impl Keeper {
-    async fn run(mut self, mut ca_bundle: watch::Receiver<Vec<u8>>, shutdown: CancellationToken) {
-        let mut news = self.watch();
+    async fn run(self, ca_bundle: watch::Receiver<Vec<u8>>, shutdown: CancellationToken) {
+        let (sender, news) = mpsc::unbounded_channel();
+        let only = watcher::Config::default().fields(&format!("metadata.name={}", self.layer.name));
+        let watch = follow(self.api.clone(), only, shutdown.clone(), move |watched| {
+            let _ = sender.send(watched); // who no longer listens is at the end, too
+        });
+        tokio::join!(watch, self.react(news, ca_bundle, shutdown));
+    }
+
+    /// Looks at the object whenever it, the bundle or the time says so.
+    async fn react(
+        mut self,
+        mut news: mpsc::UnboundedReceiver<Watched<DynamicObject>>,
+        mut ca_bundle: watch::Receiver<Vec<u8>>,
+        shutdown: CancellationToken,
+    ) {
         let mut next = Next::Rest;
-        let mut bundles_end = false;
+        let mut bundle_is_final = false;
         loop {
             let alarm = match next {
                 Next::Rest => None,
@@ -128,11 +138,11 @@ impl Keeper {
             };
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                event = news.next() => match event {
-                    Some(event) => if !self.take(event).await { continue },
-                    None => { news = self.watch(); continue }
+                watched = news.recv() => match watched {
+                    Some(watched) => if !self.take(watched).await { continue },
+                    None => return,
                 },
-                changed = ca_bundle.changed(), if !bundles_end => bundles_end = changed.is_err(),
+                changed = ca_bundle.changed(), if !bundle_is_final => bundle_is_final = changed.is_err(),
                 () = tokio::time::sleep_until(alarm.unwrap_or_else(Instant::now)), if alarm.is_some() => {}
             }
             let bundle = ca_bundle.borrow_and_update().clone();
@@ -143,39 +153,24 @@ impl Keeper {
         }
     }
 
-    /// A watch that heals itself, but for one case: kube's watcher repeats for ever a watch that the server
-    /// answers with 410, so that one ends and is made anew.
-    fn watch(&self) -> BoxStream<'static, watcher::Result<watcher::Event<DynamicObject>>> {
-        let only = watcher::Config::default()
-            .fields(&format!("metadata.name={}", self.layer.name))
-            .timeout(WATCH_SECONDS);
-        watcher(self.api.clone(), only)
-            .default_backoff()
-            .scan(false, |expired, event| {
-                let ended = std::mem::replace(expired, is_gone(&event));
-                futures::future::ready((!ended).then_some(event))
-            })
-            .boxed()
-    }
-
     /// Takes in what the watch says; false if there is nothing to decide yet.
-    async fn take(&mut self, event: watcher::Result<watcher::Event<DynamicObject>>) -> bool {
-        match event {
-            Ok(watcher::Event::Init) => self.listed = None,
-            Ok(watcher::Event::InitApply(object)) => self.listed = Some(value(&object)),
-            Ok(watcher::Event::InitDone) => {
+    async fn take(&mut self, watched: Watched<DynamicObject>) -> bool {
+        match watched {
+            Watched::Event(Event::Init) => self.listed = None,
+            Watched::Event(Event::InitApply(object)) => self.listed = Some(value(&object)),
+            Watched::Event(Event::InitDone) => {
                 self.seen = Seen::of(self.listed.take());
                 return true;
             }
-            Ok(watcher::Event::Apply(object)) => {
+            Watched::Event(Event::Apply(object)) => {
                 self.seen = Seen::Present(value(&object));
                 return true;
             }
-            Ok(watcher::Event::Delete(_)) => {
+            Watched::Event(Event::Delete(_)) => {
                 self.seen = Seen::Absent;
                 return true;
             }
-            Err(error) => {
+            Watched::Failed(error) => {
                 self.tell(ConfigState::Failed(format!("watch: {}", chain(&error))))
                     .await;
             }
@@ -277,7 +272,7 @@ impl Keeper {
             name: Some(self.layer.name.clone()),
             ..ObjectReference::default()
         };
-        let event = Event {
+        let event = News {
             type_: EventType::Warning,
             reason: "Missing".to_owned(),
             note: Some(missing(self.layer.kind)),
@@ -301,10 +296,6 @@ async fn in_time<T>(act: &str, call: impl Future<Output = kube::Result<T>>) -> R
 
 fn value(object: &DynamicObject) -> Value {
     serde_json::to_value(object).expect("an object that came as JSON can be written as JSON")
-}
-
-fn is_gone<T>(event: &watcher::Result<T>) -> bool {
-    matches!(event, Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410)
 }
 
 /// An error with its causes, in one line.

@@ -1,0 +1,365 @@
+//! HTTP request -> the pipeline's answer -> HTTP response: the edge of the webhook.
+//!
+//! The pipeline takes microseconds and calls nobody, so it runs inline in the connection's task, on a thread that
+//! does nothing else.
+
+use std::io;
+use std::net::TcpListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use tokio::time::Instant;
+
+use super::Answer;
+use super::subject::Subject;
+use crate::clock::parse_duration;
+use crate::telemetry::health::Beat;
+use crate::telemetry::logs::ADMISSION_THREAD;
+use crate::telemetry::metrics::{AdmissionMetrics, CountedWhileHeld, DurationLabels, Metrics, RequestLabels};
+use crate::tls::own_thread::{self, OwnThread};
+use crate::tls::{DrainBudget, Drained, Exchange, Limits, Measured, Reply, Resolver, Server, Shutdown, Tls};
+
+/// The pipeline, with its facts inside.
+pub type Admit = Box<dyn Fn(&[u8]) -> Answer + Send + Sync>;
+
+/// A path of the webhook.
+pub struct Route {
+    pub path: &'static str,
+    /// The label `webhook` of its metrics.
+    pub webhook: &'static str,
+    pub admit: Admit,
+}
+
+/// How much a request may be, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLimits {
+    /// A review holds two objects of at most 3 MiB, and an envelope.
+    pub body_bytes: usize,
+    /// The longest time for a request, whatever its `timeout` says.
+    pub deadline: Duration,
+    /// A body that is not wanted is read away up to this size, to keep the connection usable.
+    pub unwanted_bytes: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 8 * 1024 * 1024,
+            deadline: Duration::from_secs(10),
+            unwanted_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// Everything the webhook needs.
+pub struct Webhook {
+    pub routes: Vec<Route>,
+    pub resolver: Arc<Resolver>,
+    pub metrics: Arc<Metrics>,
+    pub limits: Limits,
+    pub requests: RequestLimits,
+    pub drain: DrainBudget,
+}
+
+/// Serves on a thread of its own until told to leave, then drains.
+///
+/// # Errors
+/// If the thread cannot be made.
+pub fn spawn(
+    webhook: Webhook,
+    listener: TcpListener,
+    beat: Beat,
+    shutdown: Shutdown,
+) -> io::Result<OwnThread<io::Result<Drained>>> {
+    own_thread::spawn(ADMISSION_THREAD, move || async move {
+        tokio::select! {
+            ended = serve(webhook, listener, shutdown) => ended,
+            () = beat.run() => unreachable!("a heart beats for ever"),
+        }
+    })
+}
+
+/// Serves on the current runtime until told to leave, then drains.
+///
+/// # Errors
+/// If the listener cannot be used by this runtime.
+pub async fn serve(webhook: Webhook, listener: TcpListener, shutdown: Shutdown) -> io::Result<Drained> {
+    let Webhook {
+        routes,
+        resolver,
+        metrics,
+        limits,
+        requests,
+        drain,
+    } = webhook;
+    let server = Server {
+        door: Tls::new(resolver, Arc::clone(&metrics.tls)),
+        exchange: Edge {
+            routes,
+            limits: requests,
+            metrics: Arc::clone(&metrics.admission),
+        },
+        limits,
+        drain,
+        metrics: Arc::clone(&metrics.webhook),
+    };
+    server.run(listener, shutdown).await
+}
+
+/// The router: a request in, a reply out, measured.
+pub struct Edge {
+    pub routes: Vec<Route>,
+    pub limits: RequestLimits,
+    pub metrics: Arc<AdmissionMetrics>,
+}
+
+/// A request that never reached the pipeline, or did not come back from it.
+#[derive(Debug, Clone, Copy)]
+enum Refused {
+    NotFound,
+    Method,
+    ContentType,
+    TooLarge,
+    /// Its time is over.
+    Late,
+    /// The client went away, or sent what is no HTTP body.
+    BrokenBody,
+    Panic,
+}
+
+impl Refused {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Method => "method",
+            Self::ContentType => "content_type",
+            Self::TooLarge => "too_large",
+            Self::Late => "deadline",
+            Self::BrokenBody => "broken_body",
+            Self::Panic => "panic",
+        }
+    }
+
+    fn reply(self) -> Reply {
+        match self {
+            Self::NotFound => Reply::text(StatusCode::NOT_FOUND, "no webhook has this path\n"),
+            Self::Method => {
+                Reply::text(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST\n").with(ALLOW, "POST")
+            }
+            Self::ContentType => Reply::text(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "reviews are application/json without content encoding\n",
+            ),
+            Self::TooLarge => {
+                Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large\n").closing()
+            }
+            // The body may be under way still, so the connection is of no more use.
+            Self::Late => Reply::text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the time for this review is over\n",
+            )
+            .closing(),
+            Self::BrokenBody => Reply::text(StatusCode::BAD_REQUEST, "the body cannot be read\n").closing(),
+            Self::Panic => Reply::text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "a bug in portcullis; see its log\n",
+            ),
+        }
+    }
+}
+
+impl Exchange for Edge {
+    async fn answer(&self, request: Request<Incoming>) -> Reply {
+        let _in_flight = CountedWhileHeld::new(&self.metrics.in_flight);
+        let deadline = Instant::now() + self.time_for(request.uri().query());
+        let (head, body) = request.into_parts();
+        let route = match self.route(&head) {
+            Ok(route) => route,
+            Err(refused) => return self.refuse_unread(refused, body, deadline).await,
+        };
+        if announced(&head.headers).is_some_and(|bytes| bytes > self.limits.body_bytes) {
+            return self.refuse(Refused::TooLarge);
+        }
+        match tokio::time::timeout_at(deadline, collect(body, self.limits.body_bytes)).await {
+            Err(_) => self.refuse(Refused::Late),
+            Ok(Err(refused)) => self.refuse(refused),
+            Ok(Ok(body)) => self.review(route, &body, deadline),
+        }
+    }
+}
+
+impl Edge {
+    fn route(&self, head: &http::request::Parts) -> Result<&Route, Refused> {
+        let path = head.uri.path();
+        let route = self
+            .routes
+            .iter()
+            .find(|route| route.path == path)
+            .ok_or(Refused::NotFound)?;
+        if head.method != Method::POST {
+            return Err(Refused::Method);
+        }
+        if is_plain_json(&head.headers) {
+            Ok(route)
+        } else {
+            Err(Refused::ContentType)
+        }
+    }
+
+    /// Body complete -> answer.
+    fn review(&self, route: &Route, body: &[u8], deadline: Instant) -> Reply {
+        let since = std::time::Instant::now();
+        // Nothing of the pipeline outlives the call, so nothing can be left half changed.
+        let Ok(answer) = catch_unwind(AssertUnwindSafe(|| (route.admit)(body))) else {
+            self.metrics.panics.inc();
+            return self.refuse(Refused::Panic);
+        };
+        if Instant::now() >= deadline {
+            return self.refuse(Refused::Late);
+        }
+        let Answer {
+            status,
+            body: answered,
+            decision,
+            reason,
+            resource,
+            operation,
+            uid: _,
+            namespace: _,
+            detail: _,
+        } = answer;
+        self.metrics.count(&RequestLabels {
+            resource,
+            operation,
+            decision,
+            reason,
+        });
+        if status != 200 || decision == DENIED {
+            let took = since.elapsed();
+            Subject::of(body).tell(
+                &RequestLabels {
+                    resource,
+                    operation,
+                    decision,
+                    reason,
+                },
+                status,
+                took,
+            );
+        }
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = Reply::new(status, "application/json", answered);
+        let labels = DurationLabels {
+            webhook: route.webhook,
+            operation,
+            decision,
+        };
+        reply.measured = Some(Measured {
+            histogram: self.metrics.duration(&labels),
+            since,
+        });
+        reply
+    }
+
+    fn refuse(&self, refused: Refused) -> Reply {
+        let reason = refused.reason();
+        self.metrics.count(&RequestLabels {
+            resource: "unknown",
+            operation: "unknown",
+            decision: "failed",
+            reason,
+        });
+        match refused {
+            Refused::Late => {
+                self.metrics.deadline_exceeded.inc();
+                tracing::warn!(reason, "a review was not answered in its time");
+            }
+            Refused::Panic => tracing::error!(reason, "a review was not answered"),
+            Refused::NotFound
+            | Refused::Method
+            | Refused::ContentType
+            | Refused::TooLarge
+            | Refused::BrokenBody => tracing::debug!(reason, "a request that is no review"),
+        }
+        refused.reply()
+    }
+
+    /// Reads a small body away, so that the connection can go on.
+    async fn refuse_unread(&self, refused: Refused, body: Incoming, deadline: Instant) -> Reply {
+        let reply = self.refuse(refused);
+        if body
+            .size_hint()
+            .upper()
+            .is_none_or(|bytes| bytes > self.limits.unwanted_bytes as u64)
+        {
+            return reply.closing();
+        }
+        match tokio::time::timeout_at(deadline, collect(body, self.limits.unwanted_bytes)).await {
+            Ok(Ok(_)) => reply,
+            Ok(Err(_)) | Err(_) => reply.closing(),
+        }
+    }
+
+    /// The caller's own deadline from `?timeout=2s`, less a tenth for the way back.
+    fn time_for(&self, query: Option<&str>) -> Duration {
+        let asked = query
+            .and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("timeout=")))
+            .and_then(|text| parse_duration(text).ok())
+            .filter(|timeout| !timeout.is_zero());
+        let time = asked.unwrap_or(self.limits.deadline).min(self.limits.deadline);
+        time - (time / 10).min(Duration::from_millis(250))
+    }
+}
+
+/// The pipeline's word for "the user was told no".
+pub const DENIED: &str = "denied";
+
+/// `application/json`, with or without parameters, and no encoding.
+fn is_plain_json(headers: &HeaderMap) -> bool {
+    let of_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = of_type.and_then(|value| value.split(';').next()).map(str::trim);
+    let plain = headers
+        .get(CONTENT_ENCODING)
+        .is_none_or(|encoding| encoding == "identity");
+    plain && essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+}
+
+fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The whole body. One frame, the usual case, is not copied; nothing is reserved on the word of a header alone.
+async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Refused> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Refused::BrokenBody)?.into_data() else {
+            continue;
+        };
+        if first.is_empty() && all.is_empty() {
+            if data.len() > limit {
+                return Err(Refused::TooLarge);
+            }
+            if body.is_end_stream() {
+                return Ok(data);
+            }
+            first = data;
+            continue;
+        }
+        if !first.is_empty() {
+            all.reserve(first.len() * 4);
+            all.extend_from_slice(&std::mem::take(&mut first));
+        }
+        if all.len() + data.len() > limit {
+            return Err(Refused::TooLarge);
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
