@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::policies::TEMPLATE_KINDS;
 use crate::names::{ALLOW_EXEMPT, DISPATCH, EXEMPT, GATE, GATED, RECONCILER_KEYS, REMOTE_COPY, TRUE};
+use crate::workload::{Treatment, by_kind};
 
 /// A pod that names its node.
 pub(crate) const NODE_NAME: &str = "pods of this namespace run on worker clusters; remove spec.nodeName";
@@ -23,9 +23,9 @@ pub(crate) const DAEMON_SET: &str = "a DaemonSet puts its pods on the nodes of t
 /// Keys that only the reconciler writes, in a pod; `{}` are the keys.
 pub(crate) const KEYS: &str = "only portcullis itself writes {}: remove it from metadata, for a dispatched pod is \
     not created again from its own manifest";
-/// Keys that only the reconciler writes, in a pod template; `{}` are the keys.
-pub(crate) const TEMPLATE_KEYS: &str =
-    "only portcullis itself writes {}: remove it from spec.template.metadata";
+/// Keys that only the reconciler writes, in a workload or its pod template; `{}` are the keys.
+pub(crate) const TEMPLATE_KEYS: &str = "only portcullis itself writes {}: remove it from \
+    metadata and from spec.template.metadata";
 
 /// The gate of a pod that exists.
 pub(crate) const GATE_CHANGED: &str = "the scheduling gate portcullis.dev/multikueue of a pod is never changed after \
@@ -80,24 +80,21 @@ pub fn guard(object: &Value, namespace_labels: &BTreeMap<String, String>, user: 
     let allows_exempt = namespace_labels
         .get(ALLOW_EXEMPT)
         .is_some_and(|value| value == TRUE);
-    match (text(object, "/apiVersion"), text(object, "/kind")) {
-        ("v1", "Pod") if !made_for_this_cluster(object, user) => guard_pod(object, allows_exempt),
-        ("apps/v1", "DaemonSet") => guard_daemon_set(object, allows_exempt),
-        (version, kind)
-            if TEMPLATE_KINDS
-                .iter()
-                .any(|one| one.api_version() == version && one.kind == kind) =>
-        {
-            if has_controller(object) {
-                return Ok(());
-            }
+    let kind = by_kind(text(object, "/apiVersion"), text(object, "/kind"));
+    match kind.map(|kind| kind.treatment()) {
+        Some(Treatment::GatePod) if made_for_this_cluster(object, user) => Ok(()),
+        Some(Treatment::GatePod) => guard_pod(object, allows_exempt),
+        Some(Treatment::Refuse) => guard_daemon_set(object, allows_exempt),
+        Some(Treatment::GateTemplate) if has_controller(object) => Ok(()),
+        Some(Treatment::GateTemplate) => {
+            refuse_keys(object, "metadata", TEMPLATE_KEYS)?;
             refuse_keys(
                 &object["spec"]["template"],
                 "spec.template.metadata",
                 TEMPLATE_KEYS,
             )
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

@@ -11,3 +11,4 @@ pub mod pod;
 pub mod policy;
 pub mod queue;
 pub mod step;
+pub mod webhook_config;

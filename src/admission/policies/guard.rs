@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, template_rules, variable};
+use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, rules, template_rules, variable};
 use crate::admission::validate;
 use crate::names::{
     ALLOW_EXEMPT, CLUSTER, DISPATCH, EXEMPT, GANG, GATED, GROUP, RECONCILER_KEYS, REMOTE_COPY, REMOTE_UID,
     TRUE,
 };
+use crate::workload::Treatment;
 
 const CREATE: &str = "portcullis-guard-create";
 const TEMPLATES: &str = "portcullis-guard-templates";
@@ -50,9 +51,9 @@ fn create(layout: &Layout) -> Value {
     json!({
         "failurePolicy": "Fail",
         "matchConstraints": constraints(&layout.opted_in(), &[
-            rule("", "v1", &["pods"], &["CREATE"], "Namespaced"),
-            rule("apps", "v1", &["daemonsets"], &["CREATE"], "Namespaced"),
-        ]),
+            rules(Treatment::GatePod, &["CREATE"]),
+            rules(Treatment::Refuse, &["CREATE"]),
+        ].concat()),
         "matchConditions": [condition(
             "not-of-this-cluster",
             &format!("request.resource.resource != 'pods' || !({})", cel::made_for_this_cluster()),
@@ -85,7 +86,14 @@ fn templates(layout: &Layout) -> Value {
         "matchConstraints": constraints(&layout.opted_in(), &template_rules()),
         "matchConditions": [condition("no-controller", &cel::not(&cel::has_controller()))],
         "variables": [
-            variable("keys", &keys_of("object.spec.template")),
+            variable(
+                "keys",
+                &format!(
+                    "(request.operation == 'CREATE' ? {} : []) + {}",
+                    keys_of("object"),
+                    keys_of("object.spec.template")
+                ),
+            ),
             variable("new", &new),
         ],
         "validations": [told("variables.new == []", validate::TEMPLATE_KEYS, "variables.new.join(', ')")],

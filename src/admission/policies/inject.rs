@@ -6,10 +6,11 @@
 use serde_json::{Value, json};
 
 use super::{
-    Layer, LayerKind, Layout, cel, condition, constraints, rule, template_conditions, template_rules,
+    Layer, LayerKind, Layout, cel, condition, constraints, rules, template_conditions, template_rules,
     variable,
 };
 use crate::names::{GATE, GATED, ROOT, TRUE};
+use crate::workload::Treatment;
 
 const PODS: &str = "portcullis-inject-pods";
 const TEMPLATES: &str = "portcullis-inject-templates";
@@ -30,9 +31,9 @@ pub(super) fn render(layout: &Layout) -> Vec<Layer> {
 /// Gate and label, at CREATE.
 fn pods(layout: &Layout) -> Value {
     let missing = format!(
-        "{} != {} || !{}",
-        cel::label("object", GATED),
-        cel::text(TRUE),
+        "!({} in {}) || !{}",
+        cel::text(GATED),
+        cel::labels("object"),
         cel::has_gate("object")
     );
     json!({
@@ -40,7 +41,7 @@ fn pods(layout: &Layout) -> Value {
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": constraints(
             &layout.opted_in(),
-            &[rule("", "v1", &["pods"], &["CREATE"], "Namespaced")],
+            &rules(Treatment::GatePod, &["CREATE"]),
         ),
         "matchConditions": [
             condition("no-node-name", "object.?spec.?nodeName.orValue('') == ''"),
@@ -52,7 +53,7 @@ fn pods(layout: &Layout) -> Value {
             variable("labels", &cel::labels("object")),
             variable("gates", &cel::gates("object")),
             variable("label", &none_or_one("variables.labels", GATED)),
-            variable("wantedLabel", &format!("[{}]", cel::text(TRUE))),
+            variable("wantedLabel", &set_if_absent("variables.label")),
             variable("wantedGates", &with_gate("variables.gates")),
         ],
         "mutations": [patch(&format!(
@@ -85,7 +86,7 @@ fn templates(layout: &Layout) -> Value {
 fn template_variables(new: &str, old: &str) -> Vec<Value> {
     let metadata = |holder: &str| format!("{holder}.?metadata.orValue({{}})");
     let wanted = |restored: &str, fresh: &str| {
-        format!("variables.unchanged ? {restored} :\nvariables.exempt ? [] :\n{fresh}")
+        format!("variables.unchanged ? {restored} :\nvariables.unmarked ? [] :\n{fresh}")
     };
     let of_update = |list: &str| format!("request.operation == 'CREATE' ? [] : {list}");
     vec![
@@ -99,7 +100,7 @@ fn template_variables(new: &str, old: &str) -> Vec<Value> {
         variable("oldMetadata", &metadata(old)),
         variable("unchanged", &unchanged(new, old)),
         variable(
-            "exempt",
+            "unmarked",
             &cel::all(&[cel::namespace_allows_exempt(), cel::asks_exempt(new)]),
         ),
         variable("label", &none_or_one("variables.labels", GATED)),
@@ -129,7 +130,7 @@ fn template_variables(new: &str, old: &str) -> Vec<Value> {
         variable(
             "wantedGates",
             &format!(
-                "variables.unchanged ? variables.oldGates :\nvariables.exempt ? {} :\n{}",
+                "variables.unchanged ? variables.oldGates :\nvariables.unmarked ? {} :\n{}",
                 without_gate("variables.gates"),
                 with_gate("variables.gates")
             ),
@@ -175,6 +176,11 @@ fn unchanged(new: &str, old: &str) -> String {
         .chain(parts.into_iter().flatten())
         .collect();
     cel::all(&parts)
+}
+
+/// The label's own value; a wrong one is the user's and refused as such.
+fn set_if_absent(label: &str) -> String {
+    format!("{label} == [] ? [{}] : {label}", cel::text(TRUE))
 }
 
 fn with_gate(gates: &str) -> String {
