@@ -8,8 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub mod decide;
 pub mod facts;
 pub mod mutate;
+pub mod policies;
 pub mod respond;
 pub mod review;
+pub mod validate;
 
 pub use facts::{Facts, NamespaceFacts, NamespaceLabels};
 pub use respond::Answer;

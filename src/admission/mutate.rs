@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::admission::decide::{Decision, Denial, Edit, Reason, Rule, Warning};
 use crate::admission::facts::Facts;
+use crate::admission::validate;
 use crate::names;
 use crate::pod::edit::Edits;
 use crate::pod::read::{Metadata, PodView};
@@ -33,7 +34,7 @@ pub fn gate(pod: &PodView<'_>, user: &str, facts: &Facts) -> Result<Decision, De
     if let Some(reason) = exempt_by_identity(pod, user) {
         return Ok(Decision::Leave(reason, Vec::new()));
     }
-    reserved_keys(pod.metadata.as_ref(), None, "metadata")?;
+    reserved_keys(pod.metadata.as_ref(), None, "metadata", validate::KEYS)?;
     gated_value(pod, None, PodPath::ITSELF)?;
     if pod.node_name().is_some() {
         return Ok(Decision::Leave(Reason::NodeName, Vec::new()));
@@ -102,6 +103,7 @@ fn reserved_keys(
     metadata: Option<&Metadata<'_>>,
     old: Option<&Metadata<'_>>,
     path: &str,
+    sentence: &str,
 ) -> Result<(), Denial> {
     let keys = |metadata: &Metadata<'_>| -> Vec<&'static str> {
         let has = |key: &str| {
@@ -132,10 +134,7 @@ fn reserved_keys(
     }
     Err(Denial {
         rule: Rule::ReservedKey,
-        sentence: format!(
-            "{path}: {} can only be written by Portcullis; remove what a dispatched object left in this manifest",
-            found.join(", ")
-        ),
+        sentence: format!("{path}: {}", sentence.replace("{}", &found.join(", "))),
     })
 }
 

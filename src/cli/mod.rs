@@ -1,1 +1,5 @@
 //! Module cli.
+
+pub mod crds;
+mod install;
+pub mod manifests;

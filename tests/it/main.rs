@@ -1,3 +1,4 @@
 //! In-process tests: router, laws, tidy.
 
 mod admission;
+mod manifests;

@@ -11,6 +11,7 @@ use super::{edited, exempt, gated_value, reserved_keys};
 use crate::admission::decide::{Decision, Denial, Reason, Warning};
 use crate::admission::facts::Facts;
 use crate::admission::review::{Operation, Review};
+use crate::admission::validate::TEMPLATE_KEYS;
 use crate::names;
 use crate::pod::edit::Edits;
 use crate::pod::narrow::{ReadError, field, read};
@@ -52,10 +53,10 @@ fn create(
     at: PodPath,
 ) -> Result<Decision, Denial> {
     if operation == Operation::Create {
-        reserved_keys(Some(metadata), None, "metadata")?;
+        reserved_keys(Some(metadata), None, "metadata", TEMPLATE_KEYS)?;
     }
     let pod = read_template(text, at)?;
-    reserved_keys(pod.metadata.as_ref(), None, &at.field("metadata"))?;
+    reserved_keys(pod.metadata.as_ref(), None, &at.field("metadata"), TEMPLATE_KEYS)?;
     gated_value(&pod, None, at)?;
     let mut decision = inject(&pod, root(names, metadata).as_deref(), facts, at);
     warn_of_misplaced_exempt(metadata, at, &mut decision);
@@ -76,6 +77,7 @@ fn update(
         new.metadata.as_ref(),
         old.metadata.as_ref(),
         &at.field("metadata"),
+        TEMPLATE_KEYS,
     )?;
     gated_value(&new, Some(&old), at)?;
     if brings_no_marks(&new, &old) && differ_in_marks_only(new_text, old_text) {

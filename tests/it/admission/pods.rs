@@ -232,8 +232,9 @@ fn keys_of_the_reconciler_are_refused_with_their_names() {
     assert!(!reply.allowed());
     assert_eq!(
         reply.message(),
-        "metadata: portcullis.dev/cluster, portcullis.dev/remote-uid, portcullis.dev/remote-copy can only be written \
-         by Portcullis; remove what a dispatched object left in this manifest"
+        "metadata: only portcullis itself writes portcullis.dev/cluster, portcullis.dev/remote-uid, \
+         portcullis.dev/remote-copy: remove it from metadata, for a dispatched pod is not created again from its own \
+         manifest"
     );
     for key in ["cluster", "cluster-uid", "remote-uid", "remote-node", "attempt"] {
         let mut object = pod();
