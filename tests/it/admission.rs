@@ -11,6 +11,7 @@ mod laws;
 mod pods;
 mod preview;
 mod protocol;
+mod refusals;
 mod templates;
 
 /// An ordinary user of a namespace.

@@ -217,53 +217,6 @@ fn a_pod_with_a_node_is_left_to_the_guard() {
     assert_eq!(gates(&created("pods", &object)), ["portcullis.dev/multikueue"]);
 }
 
-/// R72: what only the reconciler writes is refused, by name.
-#[test]
-fn keys_of_the_reconciler_are_refused_with_their_names() {
-    let mut object = pod();
-    object["metadata"]["annotations"] = json!({
-        "portcullis.dev/cluster": "worker-a", "portcullis.dev/remote-uid": "a/b", "mine": "x",
-    });
-    object["metadata"]["finalizers"] = json!(["portcullis.dev/remote-copy"]);
-    let reply = ask(
-        &review("pods", "CREATE", &object, &Value::Null),
-        &Namespaces::OptedIn,
-    );
-    assert!(!reply.allowed());
-    assert_eq!(
-        reply.message(),
-        "metadata: only portcullis itself writes portcullis.dev/cluster, portcullis.dev/remote-uid, \
-         portcullis.dev/remote-copy: remove it from metadata, for a dispatched pod is not created again from its own \
-         manifest"
-    );
-    for key in ["cluster", "cluster-uid", "remote-uid", "remote-node", "attempt"] {
-        let mut object = pod();
-        *at(
-            &mut object,
-            &format!("/metadata/annotations/portcullis.dev~1{key}"),
-        ) = json!("x");
-        let reply = ask(
-            &review("pods", "CREATE", &object, &Value::Null),
-            &Namespaces::AllowExempt,
-        );
-        assert!(!reply.allowed() && reply.message().contains(key), "{key}");
-    }
-}
-
-#[test]
-fn a_label_of_ours_with_another_value_is_refused() {
-    let mut object = pod();
-    *at(&mut object, "/metadata/labels/portcullis.dev~1gated") = json!("false");
-    let reply = ask(
-        &review("pods", "CREATE", &object, &Value::Null),
-        &Namespaces::OptedIn,
-    );
-    assert_eq!(
-        reply.message(),
-        "metadata.labels: portcullis.dev/gated is \"false\", and can only be \"true\"; leave it out, Portcullis sets it"
-    );
-}
-
 #[test]
 fn marks_sent_by_a_user_are_accepted() {
     let stored = created("pods", &pod());
@@ -358,53 +311,6 @@ fn system_namespaces_and_our_own_are_never_touched() {
             );
         }
     }
-}
-
-#[test]
-fn an_object_that_the_reconciler_could_not_read_is_refused_with_the_field() {
-    for (pointer, value, field) in [
-        ("/spec", json!([]), "spec: invalid type: sequence"),
-        ("/spec", Value::Null, "spec: missing, expected an object"),
-        (
-            "/spec/schedulingGates",
-            json!({"name": "a"}),
-            "spec.schedulingGates: invalid type: map",
-        ),
-        (
-            "/spec/schedulingGates",
-            json!([{}]),
-            "spec.schedulingGates[0]: missing field `name`",
-        ),
-        (
-            "/metadata/labels/app",
-            json!(1),
-            "metadata.labels.app: invalid type: integer `1`, expected a string",
-        ),
-        ("/metadata", json!("x"), "metadata: invalid type: string"),
-        (
-            "/metadata/finalizers",
-            json!("x"),
-            "metadata.finalizers: invalid type: string",
-        ),
-    ] {
-        let mut object = pod();
-        *at(&mut object, pointer) = value;
-        let reply = ask(
-            &review("pods", "CREATE", &object, &Value::Null),
-            &Namespaces::OptedIn,
-        );
-        assert!(
-            !reply.allowed() && reply.message().starts_with(field),
-            "{field}: {}",
-            reply.message()
-        );
-        assert_eq!(reply.body["response"]["status"]["code"], 422);
-    }
-    let reply = ask(
-        &review("pods", "CREATE", &Value::Null, &Value::Null),
-        &Namespaces::OptedIn,
-    );
-    assert!(reply.message().starts_with("object: missing"));
 }
 
 pub(crate) fn gates(pod: &Value) -> Vec<String> {
