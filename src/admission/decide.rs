@@ -140,7 +140,9 @@ impl From<ReadError> for Denial {
     fn from(error: ReadError) -> Self {
         Self {
             rule: Rule::Unreadable,
-            sentence: format!("{error}; Portcullis must be able to read this field to run the pod on a worker cluster"),
+            sentence: format!(
+                "{error}; Portcullis must be able to read this field to run the pod on a worker cluster"
+            ),
         }
     }
 }
@@ -159,7 +161,11 @@ impl Warning {
         let mut letters = sentence.chars().filter(|letter| !letter.is_control());
         let mut text: String = letters.by_ref().take(Self::LONGEST).collect();
         if letters.next().is_some() {
-            text.truncate(text.char_indices().nth(Self::LONGEST - 1).map_or(text.len(), |(at, _)| at));
+            text.truncate(
+                text.char_indices()
+                    .nth(Self::LONGEST - 1)
+                    .map_or(text.len(), |(at, _)| at),
+            );
             text.push('…');
         }
         Self(text)
@@ -194,7 +200,9 @@ fn behaviour(kind: Option<&dyn WorkloadKind>, subresource: &str, operation: Oper
     };
     match (kind.treatment(), subresource, operation) {
         (Treatment::GatePod, "", Create) => Behaviour::GatePod,
-        (Treatment::GateTemplate, "", Create | Update) => Behaviour::MarkTemplate(kind.resource(), kind.pod()),
+        (Treatment::GateTemplate, "", Create | Update) => {
+            Behaviour::MarkTemplate(kind.resource(), kind.pod())
+        }
         (Treatment::GatePod, "", Update | Delete)
         | (Treatment::GateTemplate, "", Delete)
         | (Treatment::Refuse, "", Create | Update | Delete) => Behaviour::Leave(Reason::NotMutated),
@@ -221,7 +229,9 @@ pub fn decide(review: &Review<'_>, facts: &Facts) -> Decision {
     let (group, version, plural) = review.resource();
     let kind = workload::by_resource(group, version, plural);
     let behaviour = match behaviour(kind, review.subresource(), review.operation()) {
-        Behaviour::GatePod | Behaviour::MarkTemplate(..) if facts.protected => Behaviour::Leave(Reason::Protected),
+        Behaviour::GatePod | Behaviour::MarkTemplate(..) if facts.protected => {
+            Behaviour::Leave(Reason::Protected)
+        }
         behaviour => behaviour,
     };
     let decided = match behaviour {

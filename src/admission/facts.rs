@@ -28,7 +28,9 @@ impl NamespaceLabels {
     /// Reads the labels of a namespace.
     pub fn of<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>) -> Self {
         Self {
-            allow_exempt: labels.into_iter().any(|label| label == (names::ALLOW_EXEMPT, names::TRUE)),
+            allow_exempt: labels
+                .into_iter()
+                .any(|label| label == (names::ALLOW_EXEMPT, names::TRUE)),
         }
     }
 }
@@ -64,7 +66,10 @@ mod tests {
     #[test]
     fn only_the_value_true_allows_exempt_objects() {
         for (value, allowed) in [("true", true), ("false", false), ("", false), ("True", false)] {
-            let labels = [("portcullis.dev/dispatch", "default"), ("portcullis.dev/allow-exempt", value)];
+            let labels = [
+                ("portcullis.dev/dispatch", "default"),
+                ("portcullis.dev/allow-exempt", value),
+            ];
             assert_eq!(NamespaceLabels::of(labels).allow_exempt, allowed, "{value}");
         }
         assert!(!NamespaceLabels::of([]).allow_exempt);

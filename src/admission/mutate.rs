@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::admission::decide::{Decision, Denial, Edit, Reason, Rule, Warning};
 use crate::admission::facts::Facts;
+use crate::admission::validate;
 use crate::names;
 use crate::pod::edit::Edits;
 use crate::pod::read::{Metadata, PodView};
@@ -13,8 +14,11 @@ pub mod template;
 
 /// Users whose mirror pods are shown as they are: kubelets.
 pub const NODES: &str = "system:node:";
-/// The user who creates the pods of DaemonSets.
-pub const DAEMON_SET_CONTROLLER: &str = "system:serviceaccount:kube-system:daemon-set-controller";
+/// Who creates the pods of DaemonSets; the second if the controller manager runs all controllers as itself.
+pub const DAEMON_SET_CONTROLLERS: [&str; 2] = [
+    "system:serviceaccount:kube-system:daemon-set-controller",
+    "system:kube-controller-manager",
+];
 /// The annotation by which a kubelet shows a static pod.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Prefix of the labels by which Kueue takes a pod.
@@ -30,7 +34,7 @@ pub fn gate(pod: &PodView<'_>, user: &str, facts: &Facts) -> Result<Decision, De
     if let Some(reason) = exempt_by_identity(pod, user) {
         return Ok(Decision::Leave(reason, Vec::new()));
     }
-    reserved_keys(pod.metadata.as_ref(), None, "metadata")?;
+    reserved_keys(pod.metadata.as_ref(), None, "metadata", validate::KEYS)?;
     gated_value(pod, None, PodPath::ITSELF)?;
     if pod.node_name().is_some() {
         return Ok(Decision::Leave(Reason::NodeName, Vec::new()));
@@ -54,12 +58,15 @@ pub fn gate(pod: &PodView<'_>, user: &str, facts: &Facts) -> Result<Decision, De
     Ok(edited(Reason::Gated, Reason::Complete, &edits, warnings))
 }
 
-/// Pods that belong to this cluster's nodes, known by who creates them and never by what they say of themselves.
+/// Pods that belong to this cluster's nodes, known by who creates them and never by what they say of themselves alone.
 fn exempt_by_identity(pod: &PodView<'_>, user: &str) -> Option<Reason> {
-    match user {
-        DAEMON_SET_CONTROLLER => Some(Reason::DaemonSetPod),
-        user if user.starts_with(NODES) && pod.annotation(MIRROR).is_some() => Some(Reason::MirrorPod),
-        _ => None,
+    let owner_kind = || pod.metadata.as_ref()?.controller()?.kind.as_deref();
+    if DAEMON_SET_CONTROLLERS.contains(&user) && owner_kind() == Some("DaemonSet") {
+        Some(Reason::DaemonSetPod)
+    } else if user.starts_with(NODES) && pod.annotation(MIRROR).is_some() {
+        Some(Reason::MirrorPod)
+    } else {
+        None
     }
 }
 
@@ -69,7 +76,10 @@ fn exempt(pod: &PodView<'_>, facts: &Facts, at: PodPath) -> (bool, Vec<Warning>)
         (Some(names::TRUE), true) => (true, Vec::new()),
         (Some(names::TRUE), false) => {
             let labels = at.field("metadata.labels");
-            let sentence = format!("{labels}: this namespace does not allow {}; it runs on a worker", names::EXEMPT);
+            let sentence = format!(
+                "{labels}: this namespace does not allow {}; it runs on a worker",
+                names::EXEMPT
+            );
             (false, vec![Warning::new(&sentence)])
         }
         (_, true | false) => (false, Vec::new()),
@@ -89,14 +99,30 @@ fn edited(edited: Reason, complete: Reason, edits: &Edits<'_>, warnings: Vec<War
 }
 
 /// Refuses keys that only the reconciler writes, unless the stored object has them already.
-fn reserved_keys(metadata: Option<&Metadata<'_>>, old: Option<&Metadata<'_>>, path: &str) -> Result<(), Denial> {
+fn reserved_keys(
+    metadata: Option<&Metadata<'_>>,
+    old: Option<&Metadata<'_>>,
+    path: &str,
+    sentence: &str,
+) -> Result<(), Denial> {
     let keys = |metadata: &Metadata<'_>| -> Vec<&'static str> {
         let has = |key: &str| {
-            let maps = [&metadata.labels, &metadata.annotations];
-            maps.into_iter().flatten().any(|map| map.get(key).is_some())
+            metadata
+                .annotations
+                .as_ref()
+                .is_some_and(|map| map.get(key).is_some())
         };
-        let held = |key: &str| metadata.finalizers.iter().flatten().any(|finalizer| **finalizer == *key);
-        let mut keys: Vec<_> = names::RECONCILER_KEYS.into_iter().filter(|key| has(key)).collect();
+        let held = |key: &str| {
+            metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| **finalizer == *key)
+        };
+        let mut keys: Vec<_> = names::RECONCILER_KEYS
+            .into_iter()
+            .filter(|key| has(key))
+            .collect();
         keys.extend(Some(names::REMOTE_COPY).filter(|key| held(key)));
         keys
     };
@@ -108,10 +134,7 @@ fn reserved_keys(metadata: Option<&Metadata<'_>>, old: Option<&Metadata<'_>>, pa
     }
     Err(Denial {
         rule: Rule::ReservedKey,
-        sentence: format!(
-            "{path}: {} can only be written by Portcullis; remove what a dispatched object left in this manifest",
-            found.join(", ")
-        ),
+        sentence: format!("{path}: {}", sentence.replace("{}", &found.join(", "))),
     })
 }
 
@@ -133,7 +156,8 @@ fn gated_value(pod: &PodView<'_>, old: Option<&PodView<'_>>, at: PodPath) -> Res
 }
 
 fn is_kueues(pod: &PodView<'_>) -> bool {
-    pod.labels().is_some_and(|labels| labels.iter().any(|(key, _)| key.starts_with(KUEUE)))
+    pod.labels()
+        .is_some_and(|labels| labels.iter().any(|(key, _)| key.starts_with(KUEUE)))
 }
 
 /// nodeSelector and tolerations as submitted, or nothing if the annotation would not fit.
@@ -141,7 +165,11 @@ fn snapshot(pod: &PodView<'_>) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let node_selector = spec.node_selector.map_or("{}", RawValue::get);
     let tolerations = spec.tolerations.map_or("[]", RawValue::get);
-    let present = pod.annotations().into_iter().flat_map(|map| map.iter()).map(|(key, value)| key.len() + value.len());
+    let present = pod
+        .annotations()
+        .into_iter()
+        .flat_map(|map| map.iter())
+        .map(|(key, value)| key.len() + value.len());
     let submitted = format!(r#"{{"nodeSelector":{node_selector},"tolerations":{tolerations}}}"#);
     let weight = present.sum::<usize>() + names::SUBMITTED.len() + submitted.len();
     Some(submitted).filter(|_| weight <= ANNOTATIONS_LIMIT)

@@ -92,7 +92,9 @@ pub fn respond(review: &Review<'_>, decision: Decision) -> Answer {
         Decision::Edit(reason, edit, warnings) => match tried(edit) {
             Ok(patch) => allow(review, "patched", reason.name(), Some(patch), &warnings),
             Err(error) => {
-                let warning = Warning::new("Portcullis could not edit this object and left it as it is; please report this");
+                let warning = Warning::new(
+                    "Portcullis could not edit this object and left it as it is; please report this",
+                );
                 let mut answer = allow(review, "error", "patch-rejected", None, &[warning]);
                 answer.detail = error.to_string();
                 answer
@@ -140,10 +142,7 @@ fn allow(
         status: None,
         patch_type: patch.is_some().then_some("JSONPatch"),
         patch: patch.map(|patch| STANDARD.encode(patch)),
-        audit_annotations: AuditAnnotations {
-            decision,
-            reason,
-        },
+        audit_annotations: AuditAnnotations { decision, reason },
         warnings: that_fit(warnings),
     };
     answer(review, 200, decision, reason, response)
@@ -173,7 +172,8 @@ fn deny(review: &Review<'_>, denial: Denial) -> Answer {
 /// A fault of ours, after the UID was known: 500, so that `failurePolicy` decides.
 #[must_use]
 pub fn fault(review: &Review<'_>) -> Answer {
-    let message = "Portcullis failed to look at this object; this is a fault of Portcullis, not of the object";
+    let message =
+        "Portcullis failed to look at this object; this is a fault of Portcullis, not of the object";
     let response = Response {
         uid: review.uid(),
         allowed: false,
@@ -247,7 +247,8 @@ fn answer(
         }),
         decision,
         reason,
-        resource: workload::by_resource(group, version, plural).map_or("other", |kind| kind.resource().plural),
+        resource: workload::by_resource(group, version, plural)
+            .map_or("other", |kind| kind.resource().plural),
         operation: review.operation().name(),
         uid: review.uid().to_owned(),
         namespace: review.namespace().to_owned(),
@@ -278,4 +279,99 @@ fn shorten(sentence: &str) -> String {
         line.push('…');
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::decide::{Decision, Reason, Rule};
+    use crate::workload::PodPath;
+    use serde_json::json;
+
+    const BODY: &str = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1",
+        "resource":{"group":"","version":"v1","resource":"pods"},"operation":"CREATE"}}"#;
+
+    fn answered(decision: Decision) -> (Answer, Value) {
+        let answer = respond(&Review::parse(BODY.as_bytes()).unwrap(), decision);
+        let body = serde_json::from_slice(&answer.body).unwrap();
+        (answer, body)
+    }
+
+    fn edit(patch: Value) -> Decision {
+        let edit = Edit {
+            patch: serde_json::from_value(patch).unwrap(),
+            touched: json!({"metadata": {"labels": {}}, "spec": {"schedulingGates": [{"name": "a"}]}}),
+            at: PodPath::ITSELF,
+        };
+        Decision::Edit(Reason::Gated, edit, Vec::new())
+    }
+
+    /// P8: each of these breaks the user's request if it is sent, under `Ignore` too.
+    #[test]
+    fn a_patch_that_does_not_apply_or_leaves_no_pod_is_not_sent() {
+        for operation in [
+            json!({"op": "add", "path": "/metadata/annotations/a", "value": "b"}),
+            json!({"op": "remove", "path": "/metadata/labels/absent"}),
+            json!({"op": "test", "path": "/metadata/labels", "value": {"x": "y"}}),
+            json!({"op": "add", "path": "/metadata/labels", "value": "no map"}),
+            json!({"op": "add", "path": "/metadata/labels/a", "value": 5}),
+            json!({"op": "add", "path": "/spec/schedulingGates/-", "value": {}}),
+            json!({"op": "add", "path": "/spec/schedulingGates/-1", "value": {"name": "g"}}),
+            json!({"op": "add", "path": "/spec/schedulingGates/2", "value": {"name": "g"}}),
+            json!({"op": "remove", "path": "/spec"}),
+            json!({"op": "add", "path": "", "value": []}),
+        ] {
+            let (answer, body) = answered(edit(json!([operation])));
+            assert_eq!(
+                (answer.status, answer.decision, answer.reason),
+                (200, "error", "patch-rejected"),
+                "{operation}"
+            );
+            assert_eq!(body["response"]["uid"], "u-1");
+            assert_eq!(body["response"]["allowed"], true);
+            assert_eq!(
+                (body["response"].get("patch"), body["response"].get("patchType")),
+                (None, None)
+            );
+            assert_eq!(body["response"]["warnings"].as_array().map(Vec::len), Some(1));
+            assert!(!answer.detail.is_empty());
+        }
+        let (answer, body) = answered(edit(
+            json!([{"op": "add", "path": "/metadata/labels/a", "value": "b"}]),
+        ));
+        assert_eq!(
+            (answer.decision, body["response"]["patchType"].as_str()),
+            ("patched", Some("JSONPatch"))
+        );
+    }
+
+    /// O9
+    #[test]
+    fn warnings_fit_into_one_header_each_and_one_kilobyte_together() {
+        let long = Warning::new(&"🦀\n\u{7f}".repeat(200));
+        assert_eq!(
+            (long.as_str().chars().count(), long.as_str().ends_with("🦀…")),
+            (Warning::LONGEST, true)
+        );
+        let exact = "x".repeat(Warning::LONGEST);
+        assert_eq!(Warning::new(&exact).as_str(), exact);
+        let (_, body) = answered(Decision::Leave(Reason::Complete, vec![long.clone(); 9]));
+        let sent = body["response"]["warnings"].as_array().unwrap();
+        assert_eq!(sent.len(), WARNINGS_LIMIT / long.as_str().len());
+    }
+
+    #[test]
+    fn a_sentence_ends_somewhere() {
+        let denial = |sentence: String| {
+            Decision::Deny(Denial {
+                rule: Rule::GatedValue,
+                sentence,
+            })
+        };
+        for letter in ["x", "é", "🦀"] {
+            let (answer, _) = answered(denial(letter.repeat(2000)));
+            assert!(answer.detail.len() <= LONGEST_SENTENCE && answer.detail.ends_with('…'));
+        }
+        assert_eq!(answered(denial("a\nb".to_owned())).0.detail, "a b");
+    }
 }

@@ -158,7 +158,12 @@ impl<'a> Review<'a> {
     #[must_use]
     pub fn resource(&self) -> (&str, &str, &str) {
         match &self.request.resource {
-            Some(Gvr { group, version, plural, .. }) => (or_empty(group), or_empty(version), or_empty(plural)),
+            Some(Gvr {
+                group,
+                version,
+                plural,
+                ..
+            }) => (or_empty(group), or_empty(version), or_empty(plural)),
             None => ("", "", ""),
         }
     }
@@ -200,5 +205,8 @@ fn or_empty<'t>(text: &'t Option<Text<'_>>) -> &'t str {
 
 /// A caller's word in our sentence: not longer than a name.
 fn shorten(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(80).collect()
+    text.chars()
+        .filter(|letter| !letter.is_control())
+        .take(80)
+        .collect()
 }

@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn reads_what_it_names_and_walks_over_the_rest() {
         let thing: Thing<'_> =
-            read(r#"{"x":[{"y":1e999}],"name":"a\u003cb","labels":{"k":"v","n":null},"raw": {"z" : 1.50}}"#).unwrap();
+            read(r#"{"x":[{"y":1e999}],"name":"a\u003cb","labels":{"k":"v","n":null},"raw": {"z" : 1.50}}"#)
+                .unwrap();
         assert_eq!(thing.name.as_deref(), Some("a<b"));
         let labels = thing.labels.unwrap();
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("k", "v"), ("n", "")]);
@@ -278,23 +279,49 @@ mod tests {
     #[test]
     fn takes_null_for_absent() {
         let thing: Thing<'_> = read(r#"{"name":null,"parts":null,"labels":null,"raw":null}"#).unwrap();
-        assert!(thing.name.is_none() && thing.parts.is_none() && thing.labels.is_none() && thing.raw.is_none());
+        assert!(
+            thing.name.is_none() && thing.parts.is_none() && thing.labels.is_none() && thing.raw.is_none()
+        );
     }
 
     #[test]
     fn names_the_field_and_what_is_wrong_there() {
         for (text, path, problem) in [
             (r#"[]"#, "", "invalid type: sequence, expected a thing"),
-            (r#"{"name":5}"#, "name", "invalid type: integer `5`, expected a string"),
-            (r#"{"parts":{}}"#, "parts", "invalid type: map, expected a sequence"),
-            (r#"{"parts":[{},[]]}"#, "parts[1]", "invalid type: sequence, expected a thing"),
-            (r#"{"parts":[{"labels":[]}]}"#, "parts[0].labels", "invalid type: sequence, expected an object of strings"),
-            (r#"{"labels":{"a":1}}"#, "labels.a", "invalid type: integer `1`, expected a string"),
+            (
+                r#"{"name":5}"#,
+                "name",
+                "invalid type: integer `5`, expected a string",
+            ),
+            (
+                r#"{"parts":{}}"#,
+                "parts",
+                "invalid type: map, expected a sequence",
+            ),
+            (
+                r#"{"parts":[{},[]]}"#,
+                "parts[1]",
+                "invalid type: sequence, expected a thing",
+            ),
+            (
+                r#"{"parts":[{"labels":[]}]}"#,
+                "parts[0].labels",
+                "invalid type: sequence, expected an object of strings",
+            ),
+            (
+                r#"{"labels":{"a":1}}"#,
+                "labels.a",
+                "invalid type: integer `1`, expected a string",
+            ),
             (r#"{"name":"a","name":"b"}"#, "", "duplicate field `name`"),
             (r#"{"labels":{"a":"1","a":"1"}}"#, "labels", "duplicate key `a`"),
         ] {
             let error = read::<Thing<'_>>(text).unwrap_err();
-            assert_eq!((error.path.as_str(), error.problem.as_str()), (path, problem), "{text}");
+            assert_eq!(
+                (error.path.as_str(), error.problem.as_str()),
+                (path, problem),
+                "{text}"
+            );
         }
     }
 
@@ -310,7 +337,10 @@ mod tests {
     fn steps_into_one_key_of_an_object() {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let object = raw(r#"{"a":1,"b":{"c":[2]},"n":null}"#);
-        assert_eq!(field(&object, "b").unwrap().map(RawValue::get), Some(r#"{"c":[2]}"#));
+        assert_eq!(
+            field(&object, "b").unwrap().map(RawValue::get),
+            Some(r#"{"c":[2]}"#)
+        );
         assert_eq!(field(&object, "n").unwrap().map(RawValue::get), None);
         assert_eq!(field(&object, "z").unwrap().map(RawValue::get), None);
         assert!(field(&raw(r#"{"a":1,"a":1}"#), "a").is_err());

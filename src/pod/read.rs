@@ -78,7 +78,8 @@ impl<'de> Deserialize<'de> for Gate<'de> {
             }
         }
         let name = Fields::deserialize(source)?.name;
-        name.map(|name| Gate { name }).ok_or_else(|| D::Error::missing_field("name"))
+        name.map(|name| Gate { name })
+            .ok_or_else(|| D::Error::missing_field("name"))
     }
 }
 
@@ -143,7 +144,10 @@ impl<'a> Metadata<'a> {
     /// The one owner that controls the object.
     #[must_use]
     pub fn controller(&self) -> Option<&Owner<'a>> {
-        self.owners.as_ref()?.iter().find(|owner| owner.controller == Some(true))
+        self.owners
+            .as_ref()?
+            .iter()
+            .find(|owner| owner.controller == Some(true))
     }
 
     /// Deleted, and held by finalizers only.
@@ -172,23 +176,38 @@ mod tests {
         )
         .unwrap();
         assert_eq!((pod.label("a"), pod.annotation("c")), (Some("b"), Some("d")));
-        assert_eq!((pod.gate_index("y"), pod.gate_index("z"), pod.node_name()), (Some(1), None, None));
+        assert_eq!(
+            (pod.gate_index("y"), pod.gate_index("z"), pod.node_name()),
+            (Some(1), None, None)
+        );
         let metadata = pod.metadata.unwrap();
-        assert_eq!(metadata.controller().and_then(|owner| owner.name.as_deref()), Some("web"));
+        assert_eq!(
+            metadata.controller().and_then(|owner| owner.name.as_deref()),
+            Some("web")
+        );
         assert!(!metadata.is_terminating());
     }
 
     #[test]
     fn names_the_field_that_is_not_a_pods() {
         for (text, sentence) in [
-            (r#"{"spec":[]}"#, "spec: invalid type: sequence, expected an object"),
+            (
+                r#"{"spec":[]}"#,
+                "spec: invalid type: sequence, expected an object",
+            ),
             (r#"{"metadata":{}}"#, "spec: missing, expected an object"),
-            (r#"{"metadata":[],"spec":{}}"#, "metadata: invalid type: sequence, expected an object"),
+            (
+                r#"{"metadata":[],"spec":{}}"#,
+                "metadata: invalid type: sequence, expected an object",
+            ),
             (
                 r#"{"metadata":{"labels":{"a":{}}},"spec":{}}"#,
                 "metadata.labels.a: invalid type: map, expected a string",
             ),
-            (r#"{"spec":{"schedulingGates":[{}]}}"#, "spec.schedulingGates[0]: missing field `name`"),
+            (
+                r#"{"spec":{"schedulingGates":[{}]}}"#,
+                "spec.schedulingGates[0]: missing field `name`",
+            ),
             (
                 r#"{"spec":{"schedulingGates":["x"]}}"#,
                 "spec.schedulingGates[0]: invalid type: string \"x\", expected a scheduling gate",

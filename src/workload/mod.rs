@@ -100,7 +100,12 @@ impl PodPath {
     /// The path of a field of the pod, as in messages and in CEL: `spec.template.spec.nodeName`.
     #[must_use]
     pub fn field(&self, field: &str) -> String {
-        self.0.iter().copied().chain([field]).collect::<Vec<_>>().join(".")
+        self.0
+            .iter()
+            .copied()
+            .chain([field])
+            .collect::<Vec<_>>()
+            .join(".")
     }
 }
 
@@ -123,7 +128,10 @@ pub fn by_kind(api_version: &str, kind: &str) -> Option<&'static dyn WorkloadKin
 }
 
 fn find(wanted: impl Fn(&Resource) -> bool) -> Option<&'static dyn WorkloadKind> {
-    WORKLOAD_KINDS.iter().copied().find(|kind| wanted(&kind.resource()))
+    WORKLOAD_KINDS
+        .iter()
+        .copied()
+        .find(|kind| wanted(&kind.resource()))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The world that all tests share: three clusters, portcullis installed and running.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use portcullis_testbed::{Installed, Manifests, Portcullis, PortcullisOptions, World, install, wait_for};
+use anyhow::{Context, Result, bail, ensure};
+use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 use tokio::sync::Mutex;
 
 /// One test.
@@ -47,8 +47,8 @@ pub struct Rig {
     pub world: World,
     /// Portcullis; whoever stops it starts it again.
     pub portcullis: Mutex<Portcullis>,
-    /// What was installed.
-    pub installed: Installed,
+    /// Kubeconfig of portcullis on the manager: its ServiceAccount.
+    pub kubeconfig: PathBuf,
 }
 
 /// The program under test.
@@ -58,16 +58,14 @@ impl Rig {
     /// Starts clusters, installs what the program prints, starts the program.
     pub async fn start() -> Result<Self> {
         let world = World::start(2).await?;
-        let options = |installed: &Installed| PortcullisOptions {
-            args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"].map(str::to_owned).to_vec(),
-            ..PortcullisOptions::new(Path::new(BINARY), &installed.kubeconfig, world.folder())
-        };
+        let kubeconfig = world.folder().join("portcullis.kubeconfig");
+        let mut portcullis = Portcullis::new(options(&world, &kubeconfig, "portcullis"))?;
         // The ports are fixed before the installation, which names the webhook's.
-        let pending = Installed { kubeconfig: world.folder().join("portcullis.kubeconfig") };
-        let mut portcullis = Portcullis::new(options(&pending))?;
-        let installed = install(&world, &manifests(&format!("https://{}", portcullis.webhook()))?).await?;
+        let manifests = manifests(&format!("https://{}", portcullis.webhook()))?;
+        let written = install(&world, &manifests, Route::Proxy).await?;
+        ensure!(written == kubeconfig, "the kubeconfig was written to {}", written.display());
         portcullis.start().await?;
-        let rig = Self { world, portcullis: Mutex::new(portcullis), installed };
+        let rig = Self { world, portcullis: Mutex::new(portcullis), kubeconfig };
         rig.await_workers().await?;
         Ok(rig)
     }
@@ -124,6 +122,15 @@ impl Rig {
         })
         .await?;
         Ok(())
+    }
+}
+
+/// How a process under test is started; two at a time need two names.
+pub fn options(world: &World, kubeconfig: &Path, name: &str) -> PortcullisOptions {
+    PortcullisOptions {
+        name: name.to_owned(),
+        args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"].map(str::to_owned).to_vec(),
+        ..PortcullisOptions::new(Path::new(BINARY), kubeconfig, world.folder())
     }
 }
 

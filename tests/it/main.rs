@@ -1,6 +1,7 @@
 //! In-process tests: router, laws, tidy.
 #![allow(unreachable_pub, clippy::unwrap_used)] // one binary of tests: its modules share what they make
 
+mod admission;
 mod manifests;
 mod server_drain;
 mod server_health;

@@ -11,6 +11,7 @@ use super::{edited, exempt, gated_value, reserved_keys};
 use crate::admission::decide::{Decision, Denial, Reason, Warning};
 use crate::admission::facts::Facts;
 use crate::admission::review::{Operation, Review};
+use crate::admission::validate::TEMPLATE_KEYS;
 use crate::names;
 use crate::pod::edit::Edits;
 use crate::pod::narrow::{ReadError, field, read};
@@ -52,10 +53,10 @@ fn create(
     at: PodPath,
 ) -> Result<Decision, Denial> {
     if operation == Operation::Create {
-        reserved_keys(Some(metadata), None, "metadata")?;
+        reserved_keys(Some(metadata), None, "metadata", TEMPLATE_KEYS)?;
     }
     let pod = read_template(text, at)?;
-    reserved_keys(pod.metadata.as_ref(), None, &at.field("metadata"))?;
+    reserved_keys(pod.metadata.as_ref(), None, &at.field("metadata"), TEMPLATE_KEYS)?;
     gated_value(&pod, None, at)?;
     let mut decision = inject(&pod, root(names, metadata).as_deref(), facts, at);
     warn_of_misplaced_exempt(metadata, at, &mut decision);
@@ -72,7 +73,12 @@ fn update(
 ) -> Result<Decision, Denial> {
     let new = read_template(new_text, at)?;
     let old = PodView::read(old_text.get()).unwrap_or_default();
-    reserved_keys(new.metadata.as_ref(), old.metadata.as_ref(), &at.field("metadata"))?;
+    reserved_keys(
+        new.metadata.as_ref(),
+        old.metadata.as_ref(),
+        &at.field("metadata"),
+        TEMPLATE_KEYS,
+    )?;
     gated_value(&new, Some(&old), at)?;
     if brings_no_marks(&new, &old) && differ_in_marks_only(new_text, old_text) {
         return Ok(restore(&new, &old, at));
@@ -94,7 +100,9 @@ fn inject(pod: &PodView<'_>, root: Option<&str>, facts: &Facts, at: PodPath) -> 
     }
     if pod.node_name().is_some() {
         let field = at.field("spec.nodeName");
-        warnings.push(Warning::new(&format!("{field}: pods of this namespace run on worker clusters; remove it")));
+        warnings.push(Warning::new(&format!(
+            "{field}: pods of this namespace run on worker clusters; remove it"
+        )));
         return Decision::Leave(Reason::NodeName, warnings);
     }
     edits.set_label(names::GATED, names::TRUE);
@@ -120,16 +128,12 @@ fn restore(new: &PodView<'_>, old: &PodView<'_>, at: PodPath) -> Decision {
     edited(Reason::Restored, Reason::Unchanged, &edits, Vec::new())
 }
 
-/// The new template has no mark that the stored one lacks; one that a user adds is a change like any other.
+/// Each mark of the new template is the stored one or missing; one that a user adds or alters is a change like any other.
 fn brings_no_marks(new: &PodView<'_>, old: &PodView<'_>) -> bool {
-    let marks = |pod: &PodView<'_>| {
-        [
-            pod.gate_index(names::GATE).is_some(),
-            pod.label(names::GATED).is_some(),
-            pod.annotation(names::ROOT).is_some(),
-        ]
-    };
-    marks(new).into_iter().zip(marks(old)).all(|(new, old)| old || !new)
+    let stored_or_missing = |new: Option<&str>, old: Option<&str>| new.is_none() || new == old;
+    stored_or_missing(new.label(names::GATED), old.label(names::GATED))
+        && stored_or_missing(new.annotation(names::ROOT), old.annotation(names::ROOT))
+        && (new.gate_index(names::GATE).is_none() || old.gate_index(names::GATE).is_some())
 }
 
 /// Compares all of two templates, known fields and unknown ones, except our marks.
@@ -174,7 +178,9 @@ fn is_empty(value: &Value) -> bool {
 
 /// `<group>/<Kind>/<name>` of the object, if it has its name already.
 fn root(names: Resource, metadata: &Metadata<'_>) -> Option<String> {
-    metadata.given_name().map(|name| format!("{}/{}/{name}", names.group, names.kind))
+    metadata
+        .given_name()
+        .map(|name| format!("{}/{}/{name}", names.group, names.kind))
 }
 
 /// Walks to the template of an object.
@@ -195,12 +201,19 @@ fn read_template(text: &RawValue, at: PodPath) -> Result<PodView<'_>, Denial> {
 
 /// The label counts on templates; on the object around one it does nothing, and nobody would notice.
 fn warn_of_misplaced_exempt(metadata: &Metadata<'_>, at: PodPath, decision: &mut Decision) {
-    let on_object = metadata.labels.as_ref().and_then(|labels| labels.get(names::EXEMPT)).is_some();
+    let on_object = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(names::EXEMPT))
+        .is_some();
     match decision {
         Decision::Leave(reason, warnings) | Decision::Edit(reason, _, warnings) if on_object => {
             if !matches!(reason, Reason::Exempt | Reason::Unmarked) {
                 let there = at.field("metadata.labels");
-                warnings.push(Warning::new(&format!("metadata.labels: {} counts in {there} only", names::EXEMPT)));
+                warnings.push(Warning::new(&format!(
+                    "metadata.labels: {} counts in {there} only",
+                    names::EXEMPT
+                )));
             }
         }
         Decision::Leave(..) | Decision::Edit(..) | Decision::Deny(_) => {}
