@@ -127,3 +127,265 @@ fn are_paired(local: &Value, remote: &Value, cluster: &str) -> bool {
     annotation(names::CLUSTER).is_none_or(|committed| committed == cluster)
         && committed.is_none_or(|committed| committed == format!("{}/{}", uid(local), uid(remote)))
 }
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use k8s_openapi::api::core::v1::PodStatus;
+    use serde_json::json;
+
+    use super::testing::{
+        NOW, applied, check, check_mirror, dispatched, local, mirrored, options, remote, running,
+    };
+    use super::*;
+
+    #[test]
+    fn a_running_pod_is_shown_as_running() {
+        check_mirror(
+            &local(json!({})),
+            &running(),
+            expect![[r#"
+            annotations: {"portcullis.dev/remote-node":"node-1"}
+            conditions:
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodReadyToStartContainers"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"Initialized"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"ContainersReady"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"Ready"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            containerStatuses:
+            - {"containerID":"containerd://1","image":"app:1","imageID":"sha256:1","lastState":{},"name":"app","ready":true,"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-11-30T09:58:30Z"}}}
+            phase: "Running"
+            startTime: "2026-11-30T09:58:00Z"
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_steady_pair_gets_no_write() {
+        let mut steady = local(json!({}));
+        steady = applied(&steady, &mirrored(&steady, &running()).unwrap());
+        let mut later = running();
+        later["metadata"]["resourceVersion"] = "another".into();
+        later["status"]["conditions"][2]["lastProbeTime"] = NOW.into();
+        later["status"]["conditions"][2]["lastTransitionTime"] = NOW.into();
+        assert_eq!(
+            mirror(&steady, &later, &dispatched(), &options(), "2026-11-30T11:00:00Z"),
+            None
+        );
+    }
+
+    #[test]
+    fn the_phase_is_mirrored() {
+        for phase in ["Running", "Succeeded", "Failed", "Unknown"] {
+            let patch = mirrored(&local(json!({})), &remote(json!({"status": {"phase": phase}}))).unwrap();
+            assert_eq!(patch["status"]["phase"], phase);
+        }
+    }
+
+    #[test]
+    fn a_running_pod_does_not_go_back_to_pending() {
+        let patch =
+            |remote: Value| mirrored(&local(json!({"status": {"phase": "Running"}})), &remote).unwrap();
+        assert_eq!(patch(remote(json!({})))["status"].get("phase"), None);
+        assert_eq!(
+            patch(remote(json!({"status": {"phase": null}})))["status"].get("phase"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_is_final() {
+        for phase in ["Succeeded", "Failed"] {
+            let ended = local(json!({"status": {"phase": phase}}));
+            assert_eq!(mirrored(&ended, &running()), None);
+            assert_eq!(condition_patch(&ended, &dispatched(), NOW), None);
+            assert_eq!(worker_lost(&ended, &dispatched(), NOW), None);
+        }
+    }
+
+    #[test]
+    fn of_a_terminating_pod_only_container_states_are_mirrored() {
+        let terminating = json!({"metadata": {"deletionTimestamp": NOW}});
+        check_mirror(
+            &local(terminating.clone()),
+            &running(),
+            expect![[r#"
+            annotations: {"portcullis.dev/remote-node":"node-1"}
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            containerStatuses:
+            - {"containerID":"containerd://1","image":"app:1","imageID":"sha256:1","lastState":{},"name":"app","ready":true,"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-11-30T09:58:30Z"}}}
+        "#]],
+        );
+        let mut failed_by_podgc = local(terminating);
+        failed_by_podgc["status"]["phase"] = "Failed".into();
+        let mut ended = running();
+        ended["status"]["phase"] = "Succeeded".into();
+        ended["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+        check_mirror(
+            &failed_by_podgc,
+            &ended,
+            expect![[r#"
+            annotations: {"portcullis.dev/remote-node":"node-1"}
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            containerStatuses:
+            - {"containerID":"containerd://1","image":"app:1","imageID":"sha256:1","lastState":{},"name":"app","ready":true,"restartCount":0,"started":true,"state":{"terminated":{"exitCode":0}}}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn reason_and_message_come_and_go_with_the_remote_pods() {
+        let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"}});
+        check_mirror(
+            &local(json!({})),
+            &remote(evicted),
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            message: "The node was low on memory"
+            phase: "Failed"
+            reason: "Evicted"
+        "#]],
+        );
+        let told = local(json!({"status": {"reason": "Waiting", "message": "for something"}}));
+        check_mirror(
+            &told,
+            &remote(json!({})),
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            message: null
+            reason: null
+        "#]],
+        );
+    }
+
+    #[test]
+    fn addresses_are_withheld_unless_asked_for() {
+        let before = local(json!({}));
+        let shown = MirrorOptions {
+            pod_ips: true,
+            ..options()
+        };
+        let patch = mirror(&before, &running(), &dispatched(), &shown, NOW).unwrap();
+        let status = &patch["status"];
+        assert_eq!(
+            (&status["podIP"], &status["podIPs"]),
+            (&json!("10.2.0.1"), &json!([{"ip": "10.2.0.1"}]))
+        );
+        assert_eq!(
+            (&status["hostIP"], &status["hostIPs"]),
+            (&json!("10.1.0.1"), &json!([{"ip": "10.1.0.1"}]))
+        );
+        let with_addresses = applied(&before, &patch);
+        assert_eq!(
+            mirror(&with_addresses, &running(), &dispatched(), &shown, NOW),
+            None
+        );
+        check_mirror(
+            &with_addresses,
+            &running(),
+            expect![[r#"
+            hostIP: null
+            hostIPs: null
+            podIP: null
+            podIPs: null
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_belongs_to_the_worker_is_left_there() {
+        let foreign = json!({"status": {
+            "qosClass": "Guaranteed", "nominatedNodeName": "node-2", "observedGeneration": 9, "resize": "Proposed",
+            "resourceClaimStatuses": [{"name": "gpu"}], "extendedResourceClaimStatus": {"resourceClaimName": "x"},
+            "nodeAllocatableResourceClaimStatuses": [{}], "volumeHealth": [{}],
+            "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"},
+        }});
+        check_mirror(
+            &local(json!({})),
+            &remote(foreign),
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn only_the_committed_pod_on_its_cluster_is_mirrored() {
+        let mut successor = running();
+        successor["metadata"]["uid"] = "another".into();
+        assert_eq!(mirrored(&local(json!({})), &successor), None);
+        let elsewhere = MirrorOptions {
+            cluster: "worker-b".into(),
+            ..options()
+        };
+        assert_eq!(
+            mirror(&local(json!({})), &running(), &dispatched(), &elsewhere, NOW),
+            None
+        );
+        let restored = local(json!({"metadata": {"uid": "restored-under-another-uid"}}));
+        assert_eq!(mirrored(&restored, &running()), None);
+    }
+
+    #[test]
+    fn our_condition_alone_is_written_once() {
+        let before = local(json!({}));
+        let patch = condition_patch(&before, &dispatched(), NOW);
+        let after = applied(&before, patch.as_ref().unwrap());
+        check(
+            &before,
+            patch,
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+        "#]],
+        );
+        assert_eq!(condition_patch(&after, &dispatched(), "later"), None);
+    }
+
+    /// Compiles as long as PodStatus has these fields and no other: a new one must be decided upon.
+    #[test]
+    fn every_status_field_of_kubernetes_1_37_is_decided_upon() {
+        let PodStatus {
+            // mirrored
+            conditions: _,
+            container_statuses: _,
+            ephemeral_container_statuses: _,
+            init_container_statuses: _,
+            message: _,
+            phase: _,
+            reason: _,
+            start_time: _,
+            // mirrored if asked for
+            host_ip: _,
+            host_ips: _,
+            pod_ip: _,
+            pod_ips: _,
+            // the worker's own: the test above
+            allocated_resources: _,
+            extended_resource_claim_status: _,
+            node_allocatable_resource_claim_statuses: _,
+            nominated_node_name: _,
+            observed_generation: _,
+            qos_class: _,
+            resize: _,
+            resource_claim_statuses: _,
+            resources: _,
+            volume_health: _,
+        } = PodStatus::default();
+    }
+}
