@@ -27,15 +27,10 @@ pub enum UnreadableDocument {
         #[source]
         source: std::io::Error,
     },
-    #[error("parse YAML")]
+    #[error("parse YAML or JSON")]
     Yaml {
         #[source]
         source: Box<serde_saphyr::Error>,
-    },
-    #[error("parse JSON")]
-    Json {
-        #[source]
-        source: serde_json::Error,
     },
     #[error("document {number}: found {found}, expected a Kubernetes object")]
     NoObject { number: usize, found: String },
@@ -60,10 +55,9 @@ pub fn read(path: &Path) -> Result<String, UnreadableDocument> {
 /// The objects of a YAML stream, or of JSON values one after the other. Lists are opened, empty documents skipped;
 /// at least one object is there. `0644` is octal, as kubectl reads it.
 pub fn parse(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
-    let documents = if text.trim_start().starts_with('{') {
-        parse_json(text)?
-    } else {
-        parse_yaml(text)?
+    let documents = match parse_json(text) {
+        Some(documents) => documents,
+        None => parse_yaml(text)?,
     };
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate() {
@@ -76,11 +70,12 @@ pub fn parse(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
     }
 }
 
-fn parse_json(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
-    let values = serde_json::Deserializer::from_str(text).into_iter();
-    values
+/// `None` if it is not JSON: it may still be YAML that starts like it.
+fn parse_json(text: &str) -> Option<Vec<Value>> {
+    serde_json::Deserializer::from_str(text)
+        .into_iter()
         .collect::<Result<_, _>>()
-        .map_err(|source| UnreadableDocument::Json { source })
+        .ok()
 }
 
 fn parse_yaml(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
@@ -192,25 +187,27 @@ mod tests {
         check(
             "a: [",
             expect![[r#"
-            parse YAML: error: line 1 column 4: unclosed bracket '['
-             --> <input>:1:4
-              |
-            1 | a: [
-              |    ^ unclosed bracket '['"#]],
+                parse YAML or JSON: error: line 1 column 4: unclosed bracket '['
+                 --> <input>:1:4
+                  |
+                1 | a: [
+                  |    ^ unclosed bracket '['"#]],
         );
         check(
             "a: 1\na: 2\n",
             expect![[r#"
-            parse YAML: error: line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable
-             --> <input>:2:1
-              |
-            1 | a: 1
-            2 | a: 2
-              | ^ duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable"#]],
+                parse YAML or JSON: error: line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable
+                 --> <input>:2:1
+                  |
+                1 | a: 1
+                2 | a: 2
+                  | ^ duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable"#]],
         );
         check(
             "{\"a\": }",
-            expect!["parse JSON: expected value at line 1 column 7"],
+            expect![[r#"
+                {"a":null}
+            "#]],
         );
     }
 

@@ -308,42 +308,44 @@ spec:
             "{apiVersion: apps/v1, kind: Deployment}",
             false,
             Format::Yaml,
-            expect!["parse JSON: key must be a string at line 1 column 2"],
+            expect!["object 1 is a Deployment: expected a Pod; take one from `kubectl get pod NAME -o yaml`"],
         );
         check(
             "{a: b}",
             false,
             Format::Yaml,
-            expect!["parse JSON: key must be a string at line 1 column 2"],
+            expect![
+                "object 1 is a document without a kind: expected a Pod; take one from `kubectl get pod NAME -o yaml`"
+            ],
         );
         check(
             "{apiVersion: v1, kind: Pod}",
             false,
             Format::Yaml,
-            expect!["parse JSON: key must be a string at line 1 column 2"],
+            expect!["object 1 cannot be copied: metadata: missing; expected an object"],
         );
         check(
             "{apiVersion: v1, kind: Pod, metadata: {}, spec: {}}",
             false,
             Format::Yaml,
-            expect!["parse JSON: key must be a string at line 1 column 2"],
+            expect!["object 1 cannot be copied: metadata.name: missing; expected a non-empty string"],
         );
         check(
             "{apiVersion: v1, kind: Pod, metadata: {name: a}}",
             false,
             Format::Yaml,
-            expect!["parse JSON: key must be a string at line 1 column 2"],
+            expect!["object 1 cannot be copied: spec: missing; expected an object"],
         );
         check(
             "[",
             false,
             Format::Yaml,
             expect![[r#"
-            parse YAML: error: line 1 column 1: unclosed bracket '['
-             --> <input>:1:1
-              |
-            1 | [
-              | ^ unclosed bracket '['"#]],
+                parse YAML or JSON: error: line 1 column 1: unclosed bracket '['
+                 --> <input>:1:1
+                  |
+                1 | [
+                  | ^ unclosed bracket '['"#]],
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::documents::{self, Format, Printout, UnreadableDocument};
 use crate::names;
@@ -91,15 +91,15 @@ pub fn preview_status(
         &MirrorOptions { pod_ips, cluster },
         now,
     );
-    Ok(match patch {
-        Some(patch) => Printout {
-            stdout: documents::print(&[patch], output),
-            stderr: String::new(),
-        },
-        None => Printout {
-            stdout: String::new(),
-            stderr: "nothing to write\n".to_owned(),
-        },
+    let stderr = if patch.is_some() {
+        ""
+    } else {
+        "nothing to write: the patch is empty\n"
+    };
+    let patch = patch.unwrap_or_else(|| json!({}));
+    Ok(Printout {
+        stdout: documents::print(&[patch], output),
+        stderr: stderr.to_owned(),
     })
 }
 
@@ -258,8 +258,9 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
             &LOCAL.replace("Pending", "Succeeded"),
             REMOTE,
             expect![[r#"
-            nothing to write
-        "#]],
+                {}
+                nothing to write: the patch is empty
+            "#]],
         );
     }
 
@@ -310,7 +311,7 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
             ],
         );
         check("", REMOTE, expect!["local pod: no object found in the input"]);
-        check(LOCAL, "a: [", expect!["remote pod: parse YAML"]);
+        check(LOCAL, "a: [", expect!["remote pod: parse YAML or JSON"]);
     }
 
     #[track_caller]

@@ -1,1 +1,3 @@
 //! In-process tests: router, laws, tidy.
+
+mod pod_laws;

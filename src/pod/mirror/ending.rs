@@ -80,7 +80,7 @@ pub fn failed(local: &Value, reason: &str, message: &str, dispatched: &Dispatche
 
 fn end(status: &Value, reason: &str, message: &str) -> Value {
     let mut ended = status.clone();
-    if !status["state"]["terminated"].is_null() {
+    if !status.is_object() || !status["state"]["terminated"].is_null() {
         return ended;
     }
     ended["ready"] = false.into();
