@@ -248,6 +248,7 @@ mod tests {
     }
 
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
     fn check(text: &str, expect: Expect) {
         expect.assert_eq(&match parse(text) {
             Ok(objects) => objects.iter().map(|object| format!("{object}\n")).collect(),

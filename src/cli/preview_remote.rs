@@ -350,6 +350,7 @@ spec:
     }
 
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
     fn check(input: &str, explain: bool, output: Format, expect: Expect) {
         expect.assert_eq(&match preview_remote(input, explain, output) {
             Ok(Printout { stdout, stderr }) if stderr.is_empty() => stdout,

@@ -315,6 +315,7 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
     }
 
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
     fn check(local: &str, remote: &str, expect: Expect) {
         expect.assert_eq(
             &match preview_status(local, remote, false, Format::Yaml, "2026-11-30T10:00:00Z") {

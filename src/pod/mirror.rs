@@ -3,12 +3,13 @@
 //! Every function gives the body of a merge patch for the local pod's `status` subresource, with the UID and the
 //! resourceVersion of the local pod as preconditions, and `None` when there is nothing to write (R49). A local pod
 //! that has ended is final (R05): only while it is being deleted are container states still written, because
-//! kube-controller-manager writes phase Failed on a terminating pod without a node long before the remote one ends.
+//! kube-controller-manager writes phase Failed on a terminating pod without a node, often before the remote one ends.
 
 mod conditions;
 mod containers;
 mod ending;
 mod patch;
+mod phase;
 mod waiting;
 
 use serde_json::Value;
@@ -38,12 +39,10 @@ pub struct Dispatched {
     pub message: String,
 }
 
-/// Status fields that follow the remote pod as they are, null when they disappear there.
-const MIRRORED: [&str; 3] = ["phase", "message", "reason"];
-
 /// The status of `remote` and its node, for `local`. `now` is RFC 3339, for conditions whose status changes.
 ///
-/// A remote pod that is not the committed one gives nothing (R12).
+/// A remote pod that is not the committed one gives nothing (R12). A terminating local pod gets container states, our
+/// condition, and once the remote pod has ended, how; never a phase after it has one that is final.
 pub fn mirror(
     local: &Value,
     remote: &Value,
@@ -60,31 +59,30 @@ pub fn mirror(
         patch.annotate(names::REMOTE_NODE, node);
     }
     if is_terminating(local) {
-        let conditions = conditions::own(local, dispatched, now);
-        patch.set("conditions", conditions);
-        return patch.into_body();
-    }
-    let status = &remote["status"];
-    if !is_step_back(local, status) {
-        for field in MIRRORED {
-            patch.set(field, status[field].clone());
+        if has_ended(&remote["status"]) && !has_ended(&local["status"]) {
+            phase::mirror(&mut patch, &remote["status"]);
         }
+        patch.set("conditions", conditions::own(local, dispatched, now));
+    } else {
+        phase::mirror(&mut patch, &remote["status"]);
+        mirror_addresses(&mut patch, &remote["status"], options);
+        patch.set("conditions", conditions::mirror(local, remote, dispatched, now));
     }
-    if !status["startTime"].is_null() {
-        patch.set("startTime", status["startTime"].clone());
-    }
+    patch.into_body()
+}
+
+/// The worker's addresses, all of them or none.
+fn mirror_addresses(patch: &mut StatusPatch<'_>, remote: &Value, options: &MirrorOptions) {
     for field in ["podIP", "podIPs", "hostIP", "hostIPs"] {
         patch.set(
             field,
             if options.pod_ips {
-                status[field].clone()
+                remote[field].clone()
             } else {
                 Value::Null
             },
         );
     }
-    patch.set("conditions", conditions::mirror(local, remote, dispatched, now));
-    patch.into_body()
 }
 
 /// Only our condition: nothing is known of a remote pod, or nothing more than before.
@@ -108,15 +106,6 @@ fn has_ended(status: &Value) -> bool {
 
 fn is_terminating(pod: &Value) -> bool {
     !pod["metadata"]["deletionTimestamp"].is_null()
-}
-
-/// From Running to Pending, or to nothing: an old view of a remote pod, never a fact.
-fn is_step_back(local: &Value, remote_status: &Value) -> bool {
-    match remote_status["phase"].as_str() {
-        None => true,
-        Some("Pending") => matches!(local["status"]["phase"].as_str(), Some("Running" | "Unknown")),
-        Some(_) => false,
-    }
 }
 
 /// Whether what the local pod says of its commit, if anything, names this remote pod on this cluster.
@@ -179,25 +168,6 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_is_mirrored() {
-        for phase in ["Running", "Succeeded", "Failed", "Unknown"] {
-            let patch = mirrored(&local(json!({})), &remote(json!({"status": {"phase": phase}}))).unwrap();
-            assert_eq!(patch["status"]["phase"], phase);
-        }
-    }
-
-    #[test]
-    fn a_running_pod_does_not_go_back_to_pending() {
-        let patch =
-            |remote: Value| mirrored(&local(json!({"status": {"phase": "Running"}})), &remote).unwrap();
-        assert_eq!(patch(remote(json!({})))["status"].get("phase"), None);
-        assert_eq!(
-            patch(remote(json!({"status": {"phase": null}})))["status"].get("phase"),
-            None
-        );
-    }
-
-    #[test]
     fn a_pod_that_has_ended_is_final() {
         for phase in ["Succeeded", "Failed"] {
             let ended = local(json!({"status": {"phase": phase}}));
@@ -205,6 +175,24 @@ mod tests {
             assert_eq!(condition_patch(&ended, &dispatched(), NOW), None);
             assert_eq!(worker_lost(&ended, &dispatched(), NOW), None);
         }
+    }
+
+    /// Its owner counts what it says last: a Job with `podReplacementPolicy: Failed` waits for it.
+    #[test]
+    fn a_terminating_pod_ends_as_the_remote_one_did() {
+        let terminating =
+            local(json!({"metadata": {"deletionTimestamp": NOW}, "status": {"phase": "Running"}}));
+        let ended = remote(json!({"status": {"phase": "Succeeded"}}));
+        check_mirror(
+            &terminating,
+            &ended,
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            phase: "Succeeded"
+        "#]],
+        );
     }
 
     #[test]
@@ -237,35 +225,6 @@ mod tests {
             - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
             containerStatuses:
             - {"containerID":"containerd://1","image":"app:1","imageID":"sha256:1","lastState":{},"name":"app","ready":true,"restartCount":0,"started":true,"state":{"terminated":{"exitCode":0}}}
-        "#]],
-        );
-    }
-
-    #[test]
-    fn reason_and_message_come_and_go_with_the_remote_pods() {
-        let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"}});
-        check_mirror(
-            &local(json!({})),
-            &remote(evicted),
-            expect![[r#"
-            conditions:
-            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
-            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
-            message: "The node was low on memory"
-            phase: "Failed"
-            reason: "Evicted"
-        "#]],
-        );
-        let told = local(json!({"status": {"reason": "Waiting", "message": "for something"}}));
-        check_mirror(
-            &told,
-            &remote(json!({})),
-            expect![[r#"
-            conditions:
-            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
-            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
-            message: null
-            reason: null
         "#]],
         );
     }

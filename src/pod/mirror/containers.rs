@@ -73,8 +73,10 @@ mod tests {
     use serde_json::json;
 
     use super::super::testing::{check_mirror, local, mirrored, remote};
+    use super::*;
 
-    fn status(name: &str, more: super::Value) -> super::Value {
+    #[allow(clippy::needless_pass_by_value)]
+    fn status(name: &str, more: Value) -> Value {
         let mut status = json!({"name": name, "ready": true, "restartCount": 0, "image": "i", "imageID": ""});
         json_patch::merge(&mut status, &more);
         status
@@ -190,6 +192,6 @@ mod tests {
             user: _,
             volume_mounts: _,
         } = ContainerStatus::default();
-        assert_eq!(super::FIELDS.len(), 9);
+        assert_eq!(FIELDS.len(), 9);
     }
 }

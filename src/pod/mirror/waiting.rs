@@ -96,6 +96,7 @@ mod tests {
     }
 
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
     fn check(status: Value, expect: Expect) {
         expect.assert_eq(
             &waiting_reason(&remote(json!({"status": status}))).unwrap_or_else(|| "nothing".to_owned()),
