@@ -13,3 +13,5 @@ mod tls_files;
 mod tls_handshake;
 mod tls_issue;
 mod tls_secret;
+
+mod pod_laws;

@@ -65,3 +65,133 @@ fn status_of(remote: &Value, local_statuses: &Value) -> Value {
 pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use k8s_openapi::api::core::v1::ContainerStatus;
+    use serde_json::json;
+
+    use super::super::testing::{check_mirror, local, mirrored, remote};
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value)]
+    fn status(name: &str, more: Value) -> Value {
+        let mut status = json!({"name": name, "ready": true, "restartCount": 0, "image": "i", "imageID": ""});
+        json_patch::merge(&mut status, &more);
+        status
+    }
+
+    #[test]
+    fn containers_that_the_local_pod_does_not_have_are_not_shown() {
+        let local = local(json!({"spec": {
+            "initContainers": [{"name": "init"}], "ephemeralContainers": [{"name": "debug"}],
+        }}));
+        let remote = remote(json!({"status": {
+            "initContainerStatuses": [status("istio-init", json!({})), status("init", json!({}))],
+            "containerStatuses": [status("app", json!({})), status("istio-proxy", json!({}))],
+            "ephemeralContainerStatuses": [status("debug", json!({})), status("shell", json!({}))],
+        }}));
+        check_mirror(
+            &local,
+            &remote,
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            containerStatuses:
+            - {"image":"i","imageID":"","name":"app","ready":true,"restartCount":0}
+            ephemeralContainerStatuses:
+            - {"image":"i","imageID":"","name":"debug","ready":true,"restartCount":0}
+            initContainerStatuses:
+            - {"image":"i","imageID":"","name":"init","ready":true,"restartCount":0}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn restart_counts_do_not_go_down() {
+        let statuses = |count: i64| json!({"status": {"containerStatuses": [status("app", json!({"restartCount": count}))]}});
+        let count = |before: i64, now: i64| {
+            let patch = mirrored(&local(statuses(before)), &remote(statuses(now))).unwrap();
+            patch["status"]
+                .get("containerStatuses")
+                .map(|statuses| statuses[0]["restartCount"].clone())
+        };
+        assert_eq!(count(3, 0), None, "as it was");
+        assert_eq!(count(3, 4), Some(json!(4)));
+    }
+
+    #[test]
+    fn what_a_manager_may_refuse_or_drop_is_not_mirrored() {
+        let foreign = json!({
+            "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"},
+            "allocatedResourcesStatus": [{"name": "claim:gpu"}], "user": {"linux": {"uid": 0}},
+            "volumeMounts": [{"name": "kube-api-access-x"}], "stopSignal": "SIGTERM",
+        });
+        let remote = remote(json!({"status": {"containerStatuses": [status("app", foreign)]}}));
+        check_mirror(
+            &local(json!({})),
+            &remote,
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            containerStatuses:
+            - {"image":"i","imageID":"","name":"app","ready":true,"restartCount":0}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn statuses_that_are_gone_are_taken_away() {
+        let told = local(json!({"status": {"containerStatuses": [status("app", json!({}))]}}));
+        check_mirror(
+            &told,
+            &remote(json!({})),
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
+            containerStatuses: null
+        "#]],
+        );
+    }
+
+    #[test]
+    fn one_servers_nulls_are_anothers_nothing() {
+        let ended = json!({"state": {"terminated": {"exitCode": 0, "startedAt": null, "finishedAt": null}}});
+        let printed = json!({"state": {"terminated": {"exitCode": 0}}, "lastState": {}, "containerID": ""});
+        let told = local(json!({"status": {"containerStatuses": [status("app", printed)]}}));
+        let remote = remote(json!({"status": {"containerStatuses": [status("app", ended)]}}));
+        assert_eq!(
+            mirrored(&told, &remote).unwrap()["status"].get("containerStatuses"),
+            None
+        );
+    }
+
+    /// Compiles as long as ContainerStatus has these fields and no other: a new one must be decided upon.
+    #[test]
+    fn every_field_of_a_container_status_is_decided_upon() {
+        let ContainerStatus {
+            // mirrored
+            container_id: _,
+            image: _,
+            image_id: _,
+            last_state: _,
+            name: _,
+            ready: _,
+            restart_count: _,
+            started: _,
+            state: _,
+            // not mirrored: see FIELDS
+            allocated_resources: _,
+            allocated_resources_status: _,
+            resources: _,
+            stop_signal: _,
+            user: _,
+            volume_mounts: _,
+        } = ContainerStatus::default();
+        assert_eq!(FIELDS.len(), 9);
+    }
+}

@@ -80,7 +80,7 @@ pub fn failed(local: &Value, reason: &str, message: &str, dispatched: &Dispatche
 
 fn end(status: &Value, reason: &str, message: &str) -> Value {
     let mut ended = status.clone();
-    if !status["state"]["terminated"].is_null() {
+    if !status.is_object() || !status["state"]["terminated"].is_null() {
         return ended;
     }
     ended["ready"] = false.into();
@@ -94,4 +94,149 @@ fn end(status: &Value, reason: &str, message: &str) -> Value {
         "containerID": status["containerID"],
     }});
     ended
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::super::testing::{NOW, applied, check, local, mirrored, running};
+    use super::*;
+
+    fn shown_running() -> Value {
+        let pod = local(json!({"spec": {"initContainers": [{"name": "init"}]}}));
+        let patch = mirrored(&pod, &running()).unwrap();
+        let mut pod = applied(&pod, &patch);
+        pod["status"]["initContainerStatuses"] = json!([{"name": "init", "ready": true, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]);
+        pod
+    }
+
+    fn unreachable() -> Dispatched {
+        Dispatched {
+            status: false,
+            reason: "WorkerUnreachable".into(),
+            message: "worker-a does not answer".into(),
+        }
+    }
+
+    #[test]
+    fn a_pod_on_a_lost_worker_is_running_but_not_ready() {
+        let pod = shown_running();
+        let patch = worker_lost(&pod, &unreachable(), NOW);
+        let lost = applied(&pod, patch.as_ref().unwrap());
+        check(
+            &pod,
+            patch,
+            expect![[r#"
+            conditions:
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodReadyToStartContainers"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"Initialized"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"ContainersReady"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"worker-a does not answer","reason":"WorkerUnreachable","status":"False","type":"Ready"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"worker-a does not answer","reason":"WorkerUnreachable","status":"False","type":"portcullis.dev/Dispatched"}
+        "#]],
+        );
+        assert_eq!(worker_lost(&lost, &unreachable(), "later"), None);
+        let back = applied(&lost, &mirrored(&lost, &running()).unwrap());
+        assert_eq!(
+            conditions::find(&back["status"]["conditions"], "Ready").unwrap()["status"],
+            "True"
+        );
+    }
+
+    #[test]
+    fn a_new_reason_of_the_loss_is_shown() {
+        let pod = shown_running();
+        let lost = applied(&pod, &worker_lost(&pod, &unreachable(), NOW).unwrap());
+        let longer = Dispatched {
+            message: "worker-a does not answer for 5 minutes".into(),
+            ..unreachable()
+        };
+        check(
+            &lost,
+            worker_lost(&lost, &longer, "later"),
+            expect![[r#"
+            conditions:
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodReadyToStartContainers"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"Initialized"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"ContainersReady"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"worker-a does not answer for 5 minutes","reason":"WorkerUnreachable","status":"False","type":"Ready"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"worker-a does not answer for 5 minutes","reason":"WorkerUnreachable","status":"False","type":"portcullis.dev/Dispatched"}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_pod_that_was_not_ready_keeps_its_own_reason() {
+        let pod = local(json!({"status": {"conditions": [
+            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": NOW},
+        ]}}));
+        check(
+            &pod,
+            worker_lost(&pod, &unreachable(), NOW),
+            expect![[r#"
+            conditions:
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","reason":"ContainersNotReady","status":"False","type":"Ready"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"worker-a does not answer","reason":"WorkerUnreachable","status":"False","type":"portcullis.dev/Dispatched"}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_terminating_pod_on_a_lost_worker_gets_the_reason_only() {
+        let pod = applied(&shown_running(), &json!({"metadata": {"deletionTimestamp": NOW}}));
+        let patch = worker_lost(&pod, &unreachable(), NOW).unwrap();
+        let conditions = patch["status"]["conditions"].clone();
+        assert_eq!(conditions::find(&conditions, "Ready").unwrap()["status"], "True");
+    }
+
+    #[test]
+    fn a_deleted_remote_pod_leaves_no_container_running() {
+        check_failed(
+            &shown_running(),
+            expect![[r#"
+            conditions:
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"PodReadyToStartContainers"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","status":"True","type":"Initialized"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","reason":"PodFailed","status":"False","type":"ContainersReady"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","reason":"PodFailed","status":"False","type":"Ready"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone from worker-a","reason":"RemotePodDeleted","status":"False","type":"portcullis.dev/Dispatched"}
+            containerStatuses:
+            - {"containerID":"containerd://1","image":"app:1","imageID":"sha256:1","lastState":{},"name":"app","ready":false,"restartCount":0,"started":false,"state":{"terminated":{"containerID":"containerd://1","exitCode":137,"finishedAt":null,"message":"gone from worker-a","reason":"RemotePodDeleted","startedAt":"2026-11-30T09:58:30Z"}}}
+            message: "gone from worker-a"
+            phase: "Failed"
+            reason: "RemotePodDeleted"
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_pod_that_never_started_just_fails() {
+        check_failed(
+            &local(json!({})),
+            expect![[r#"
+            conditions:
+            - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
+            - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone from worker-a","reason":"RemotePodDeleted","status":"False","type":"portcullis.dev/Dispatched"}
+            message: "gone from worker-a"
+            phase: "Failed"
+            reason: "RemotePodDeleted"
+        "#]],
+        );
+    }
+
+    #[track_caller]
+    fn check_failed(pod: &Value, expect: Expect) {
+        let gone = Dispatched {
+            status: false,
+            reason: "RemotePodDeleted".into(),
+            message: "gone from worker-a".into(),
+        };
+        let patch = failed(pod, "RemotePodDeleted", "gone from worker-a", &gone, NOW);
+        assert_eq!(mirrored(&applied(pod, &patch), &running()), None, "it is final");
+        check(pod, Some(patch), expect);
+    }
 }

@@ -18,6 +18,10 @@ impl<'a> StatusPatch<'a> {
         }
     }
 
+    pub(super) fn local(&self) -> &'a Value {
+        self.local
+    }
+
     /// Makes the field say `value`; null takes it away.
     pub(super) fn set(&mut self, field: &str, value: Value) {
         if !same(&self.local["status"][field], &value) {

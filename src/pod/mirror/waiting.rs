@@ -44,3 +44,62 @@ fn words(said: &Value) -> Option<String> {
         _ => Some(reason.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::super::testing::{remote, running};
+    use super::*;
+
+    #[test]
+    fn the_scheduler_says_why_a_pod_has_no_node() {
+        let message = "0/2 nodes are available: persistentvolumeclaim \"data-web-0\" not found.";
+        let condition =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
+        check(
+            json!({"conditions": [condition]}),
+            expect![[
+                r#"Unschedulable: 0/2 nodes are available: persistentvolumeclaim "data-web-0" not found."#
+            ]],
+        );
+    }
+
+    #[test]
+    fn the_kubelet_says_why_a_container_does_not_start() {
+        let waiting =
+            |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
+        check(
+            json!({"containerStatuses": [
+                {"name": "first", "state": {"running": {}}},
+                {"name": "app", "state": waiting("CreateContainerConfigError", "configmap \"web\" not found")},
+            ]}),
+            expect![[r#"container app: CreateContainerConfigError: configmap "web" not found"#]],
+        );
+        check(
+            json!({
+                "initContainerStatuses": [{"name": "init", "state": waiting("ImagePullBackOff", "")}],
+                "containerStatuses": [{"name": "app", "state": waiting("PodInitializing", "")}],
+            }),
+            expect!["container init: ImagePullBackOff"],
+        );
+    }
+
+    #[test]
+    fn a_pod_on_its_way_waits_for_nothing() {
+        assert_eq!(waiting_reason(&running()), None);
+        let gated = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"});
+        check(json!({"conditions": [gated]}), expect!["nothing"]);
+        let creating = json!({"name": "app", "state": {"waiting": {"reason": "ContainerCreating"}}});
+        check(json!({"containerStatuses": [creating]}), expect!["nothing"]);
+    }
+
+    #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
+    fn check(status: Value, expect: Expect) {
+        expect.assert_eq(
+            &waiting_reason(&remote(json!({"status": status}))).unwrap_or_else(|| "nothing".to_owned()),
+        );
+    }
+}

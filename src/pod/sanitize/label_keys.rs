@@ -1,12 +1,16 @@
 //! `matchLabelKeys` that the manager's API server has merged into selectors -> selectors as the user wrote them.
 //!
 //! At creation the server appends `key In (value of the pod's label)` to the labelSelector of an affinity term or a
-//! spread constraint for each of its `matchLabelKeys`, and `key NotIn (value)` for each of its `mismatchLabelKeys`. The
-//! worker's server does the same to the copy, and then refuses it: "exists in both matchLabelKeys and labelSelector".
+//! spread constraint for each of its `matchLabelKeys` that the pod has. The worker's server does the same to the copy,
+//! and then refuses it: "exists in both matchLabelKeys and labelSelector". As it refuses the user's own expression of
+//! such a key likewise, every one that is there is merged. What `mismatchLabelKeys` adds (`NotIn`) may stand there twice.
 
-use serde_json::{Map, Value, json};
+use std::fmt;
+
+use serde_json::{Map, Value};
 
 use super::change::Log;
+use super::list;
 
 const REASON: &str = "merged from matchLabelKeys by the manager; the worker merges them itself";
 
@@ -14,6 +18,11 @@ const REASON: &str = "merged from matchLabelKeys by the manager; the worker merg
 pub(super) fn unmerge(spec: &mut Map<String, Value>, labels: Option<&Value>, log: &mut Log) {
     let Some(Value::Object(labels)) = labels else {
         return;
+    };
+    let mut unmerge = |term: &mut Value, path: fmt::Arguments<'_>| {
+        if unmerge_term(term, labels) {
+            log.rewritten(format_args!("{path}.labelSelector"), REASON);
+        }
     };
     for kind in ["podAffinity", "podAntiAffinity"] {
         let Some(affinity) = spec
@@ -23,81 +32,60 @@ pub(super) fn unmerge(spec: &mut Map<String, Value>, labels: Option<&Value>, log
             continue;
         };
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        for (index, term) in elements(affinity, required).enumerate() {
-            if unmerge_term(term, labels) {
-                log.rewritten(
-                    format_args!("spec.affinity.{kind}.{required}[{index}].labelSelector"),
-                    REASON,
-                );
-            }
+        for (index, term) in elements(affinity.get_mut(required)) {
+            unmerge(term, format_args!("spec.affinity.{kind}.{required}[{index}]"));
         }
         let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-        for (index, weighted) in elements(affinity, preferred).enumerate() {
-            if weighted
-                .get_mut("podAffinityTerm")
-                .is_some_and(|term| unmerge_term(term, labels))
-            {
-                let path =
-                    format_args!("spec.affinity.{kind}.{preferred}[{index}].podAffinityTerm.labelSelector");
-                log.rewritten(path, REASON);
-            }
-        }
-    }
-    let constraints = spec
-        .get_mut("topologySpreadConstraints")
-        .and_then(Value::as_array_mut);
-    for (index, constraint) in constraints.into_iter().flatten().enumerate() {
-        if unmerge_term(constraint, labels) {
-            log.rewritten(
-                format_args!("spec.topologySpreadConstraints[{index}].labelSelector"),
-                REASON,
+        for (index, weighted) in elements(affinity.get_mut(preferred)) {
+            let Some(term) = weighted.get_mut("podAffinityTerm") else {
+                continue;
+            };
+            unmerge(
+                term,
+                format_args!("spec.affinity.{kind}.{preferred}[{index}].podAffinityTerm"),
             );
         }
     }
+    for (index, constraint) in elements(spec.get_mut("topologySpreadConstraints")) {
+        unmerge(
+            constraint,
+            format_args!("spec.topologySpreadConstraints[{index}]"),
+        );
+    }
 }
 
-fn elements<'a>(parent: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
-    parent
-        .get_mut(list)
-        .and_then(Value::as_array_mut)
+fn elements(list: Option<&mut Value>) -> impl Iterator<Item = (usize, &mut Value)> {
+    list.and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
+        .enumerate()
 }
 
-/// Whether the term had a merged expression. The server appends, so of two equal ones the last is the merged one.
+/// Whether the term had a merged expression.
 fn unmerge_term(term: &mut Value, labels: &Map<String, Value>) -> bool {
-    let merged: Vec<Value> = [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")]
-        .into_iter()
-        .flat_map(|(field, operator)| {
-            let keys = term.get(field).and_then(Value::as_array).into_iter().flatten();
-            keys.filter_map(move |key| {
-                let value = labels.get(key.as_str()?)?;
-                Some(json!({"key": key, "operator": operator, "values": [value]}))
-            })
-        })
+    let Some(Value::Array(keys)) = term.get("matchLabelKeys") else {
+        return false;
+    };
+    let has = |key: &&str| labels.contains_key(*key);
+    let keys: Vec<String> = keys
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(has)
+        .map(str::to_owned)
         .collect();
-    let Some(selector) = term.get_mut("labelSelector").and_then(Value::as_object_mut) else {
+    let Some(Value::Object(selector)) = term.get_mut("labelSelector") else {
         return false;
     };
-    let Some(Value::Array(expressions)) = selector.get_mut("matchExpressions") else {
-        return false;
-    };
-    let before = expressions.len();
-    for expression in &merged {
-        if let Some(last) = expressions.iter().rposition(|candidate| candidate == expression) {
-            expressions.remove(last);
-        }
-    }
-    let changed = expressions.len() != before;
-    if expressions.is_empty() {
-        selector.remove("matchExpressions");
-    }
+    let is_merged = |expression: &Value| keys.iter().any(|key| expression["key"] == key.as_str());
+    let mut changed = false;
+    list::drop(selector, "matchExpressions", is_merged, |_| changed = true);
     changed
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
+    use serde_json::json;
 
     use super::super::testing::{check_pod, local};
     use super::*;
@@ -140,7 +128,7 @@ mod tests {
         check(
             json!({"affinity": affinity}),
             expect![[r#"
-                affinity: {"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"Exists"}]},"matchLabelKeys":["pod-template-hash"],"mismatchLabelKeys":["tenant"],"topologyKey":"zone"}]},"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"Exists"}]},"matchLabelKeys":["pod-template-hash"],"mismatchLabelKeys":["tenant"],"topologyKey":"zone"},"weight":1}]}}
+                affinity: {"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"Exists"},{"key":"tenant","operator":"NotIn","values":["a"]}]},"matchLabelKeys":["pod-template-hash"],"mismatchLabelKeys":["tenant"],"topologyKey":"zone"}]},"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"Exists"},{"key":"tenant","operator":"NotIn","values":["a"]}]},"matchLabelKeys":["pod-template-hash"],"mismatchLabelKeys":["tenant"],"topologyKey":"zone"},"weight":1}]}}
                 rewritten spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: merged from matchLabelKeys by the manager; the worker merges them itself
                 rewritten spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector: merged from matchLabelKeys by the manager; the worker merges them itself
             "#]],
@@ -148,24 +136,24 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_other_keys_and_values_are_the_users() {
-        let constraint = json!({
-            "matchLabelKeys": ["tenant", "absent"],
-            "labelSelector": {"matchExpressions": [
-                {"key": "tenant", "operator": "In", "values": ["b"]},
-                {"key": "absent", "operator": "In", "values": ["a"]},
-                {"key": "pod-template-hash", "operator": "In", "values": ["6d5f"]},
-            ]},
-        });
-        check(
-            json!({"topologySpreadConstraints": [constraint, {"matchLabelKeys": ["tenant"]}]}),
-            expect![[r#"
-                topologySpreadConstraints: [{"labelSelector":{"matchExpressions":[{"key":"tenant","operator":"In","values":["b"]},{"key":"absent","operator":"In","values":["a"]},{"key":"pod-template-hash","operator":"In","values":["6d5f"]}]},"matchLabelKeys":["tenant","absent"]},{"matchLabelKeys":["tenant"]}]
-            "#]],
+    fn expressions_of_other_keys_are_the_users() {
+        let selector = json!({"matchExpressions": [
+            {"key": "tenant", "operator": "In", "values": ["b"]},
+            {"key": "absent", "operator": "In", "values": ["a"]},
+        ]});
+        let constraint = json!({"matchLabelKeys": ["app", "absent"], "labelSelector": selector});
+        let spec = json!({"topologySpreadConstraints": [constraint, {"labelSelector": selector}]});
+        let mut after = spec.as_object().unwrap().clone();
+        unmerge(
+            &mut after,
+            Some(&json!({"app": "web", "tenant": "a"})),
+            &mut Log::off(),
         );
+        assert_eq!(Value::Object(after), spec);
     }
 
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
     fn check(spec: Value, expect: Expect) {
         check_pod(
             &local(

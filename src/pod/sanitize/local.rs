@@ -77,7 +77,7 @@ pub(super) fn object<'a>(
         None | Some(Value::Null) => Err(UnreadablePod::Missing { path, expected }),
         Some(other) => Err(UnreadablePod::Wrong {
             path,
-            found: other.to_string(),
+            found: describe(other),
             expected,
         }),
     }
@@ -90,9 +90,19 @@ fn text<'a>(value: Option<&'a Value>, path: &'static str) -> Result<&'a str, Unr
         None | Some(Value::Null) => Err(UnreadablePod::Missing { path, expected }),
         Some(other) => Err(UnreadablePod::Wrong {
             path,
-            found: other.to_string(),
+            found: describe(other),
             expected,
         }),
+    }
+}
+
+/// Short, whatever it is.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
 
@@ -129,7 +139,7 @@ mod tests {
         );
         check(
             json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": []}),
-            expect!["spec: found [], expected an object"],
+            expect!["spec: found a list, expected an object"],
         );
         let mut pod = testing::local(
             json!({"annotations": {"portcullis.dev/attempt": "-1"}}),

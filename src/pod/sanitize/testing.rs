@@ -1,4 +1,5 @@
 //! Local pods for the tests of this folder, and how a copy is shown.
+#![allow(clippy::needless_pass_by_value)] // an Expect is the literal of its test
 
 use expect_test::Expect;
 use serde_json::{Value, json};

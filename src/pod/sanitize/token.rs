@@ -65,16 +65,23 @@ fn drop_volume(spec: &mut Map<String, Value>, name: &str, log: &mut Log) {
 
 /// A projection of exactly token, root CA and namespace, under the generated name.
 fn is_token(volume: &Value) -> bool {
-    let sources = &volume["projected"]["sources"];
-    let count = sources.as_array().map_or(0, Vec::len);
-    let has = |test: fn(&Value) -> bool| elements(&volume["projected"], "sources").any(test);
-    volume["name"]
+    let named = volume["name"]
         .as_str()
-        .is_some_and(|name| name.starts_with(NAME_PREFIX))
-        && count == 3
+        .is_some_and(|name| name.starts_with(NAME_PREFIX));
+    let sources = &volume["projected"]["sources"];
+    let has = |test: fn(&Value) -> bool| elements(&volume["projected"], "sources").any(test);
+    named
+        && length(sources) == 3
         && has(|source| source["serviceAccountToken"]["path"] == "token")
         && has(|source| source["configMap"]["name"] == "kube-root-ca.crt")
-        && has(|source| source["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"] == "metadata.namespace")
+        && has(|source| {
+            let items = &source["downwardAPI"]["items"];
+            length(items) == 1 && items[0]["fieldRef"]["fieldPath"] == "metadata.namespace"
+        })
+}
+
+fn length(list: &Value) -> usize {
+    list.as_array().map_or(0, Vec::len)
 }
 
 fn only_mounted_as_token(spec: &Map<String, Value>, volume: &str) -> bool {
@@ -145,9 +152,15 @@ mod tests {
             .as_array_mut()
             .unwrap()
             .push(json!({"secret": {"name": "s"}}));
+        let mut more_items = token_volume("kube-api-access-x");
+        let items = &mut more_items["projected"]["sources"][2]["downwardAPI"]["items"];
+        items
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}));
         let other_name = token_volume("api-access");
         let secret = json!({"name": "kube-api-access-x", "secret": {"secretName": "s"}});
-        for volume in [other_source, more_sources, other_name, secret] {
+        for volume in [other_source, more_sources, more_items, other_name, secret] {
             let mounts = [mount(volume["name"].as_str().unwrap(), MOUNT_PATH)];
             let spec = json!({"volumes": [volume], "containers": [{"name": "app", "volumeMounts": mounts}]});
             assert_kept(spec);

@@ -1,7 +1,7 @@
 //! `portcullis preview admission`: what a user reads before he applies anything.
 
 use super::*;
-use portcullis::cli::documents::Source;
+use portcullis::cli::sources::Source;
 use portcullis::cli::preview_admission::{
     Args, Output, Preview, PreviewError, namespace_labels, parse_label, preview, preview_admission,
 };
