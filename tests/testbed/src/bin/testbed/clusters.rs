@@ -22,6 +22,7 @@ pub(crate) async fn up() -> Result<()> {
     if running(&state_folder(CLUSTERS)).len() == PROGRAMS {
         eprintln!("testbed: they run already");
     } else {
+        refuse_if_running(CLUSTERS)?;
         let began = Instant::now();
         eprintln!("testbed: starting a manager and two workers");
         undone_on_failure(CLUSTERS, start_detached(CLUSTERS)).await?;
@@ -44,16 +45,17 @@ pub(crate) fn down(what: &str) {
     );
 }
 
+/// Before anything is started, or its failure would end what runs.
+pub(crate) fn refuse_if_running(what: &str) -> Result<()> {
+    match running(&state_folder(what)).len() {
+        0 => Ok(()),
+        some => bail!("{some} programs of {what} run: `make {what}-down` first"),
+    }
+}
+
 /// A manager and two workers that outlive this process.
 pub(crate) async fn start_detached(what: &str) -> Result<World> {
     let folder = state_folder(what);
-    let left = running(&folder).len();
-    if left > 0 {
-        bail!(
-            "{left} programs run in {}: `make {what}-down` first",
-            folder.display()
-        );
-    }
     // Logs and data of the last time.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use portcullis_testbed::detached::state_folder;
 use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 
-use crate::clusters::{DEMO, print_kubeconfigs, start_detached, undone_on_failure};
+use crate::clusters::{DEMO, print_kubeconfigs, refuse_if_running, start_detached, undone_on_failure};
 
 /// The opted-in namespace.
 const NAMESPACE: &str = "demo";
@@ -28,6 +28,7 @@ pub(crate) async fn run(binary: &Path, keep: bool) -> Result<()> {
         .canonicalize()
         .with_context(|| format!("no portcullis at {}", binary.display()))?;
     if keep {
+        refuse_if_running(DEMO)?;
         undone_on_failure(DEMO, show(&binary, keep)).await
     } else {
         show(&binary, keep).await
