@@ -1,15 +1,35 @@
-//! Module admission.
+//! Admission: the bytes of an AdmissionReview -> the bytes of the answer.
+//!
+//! Four beats: [`review`] parses, [`facts`] gathers from memory, [`decide`] chooses (by the rules in [`mutate`]),
+//! [`respond`] checks the patch and writes the answer. Nothing here does I/O, waits or remembers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub mod decide;
+pub mod facts;
+pub mod mutate;
+pub mod policies;
+pub mod respond;
+pub mod review;
 pub mod server;
 mod subject;
+pub mod validate;
 
-/// What the pipeline answers: HTTP status, body, and the words of its metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub body: Vec<u8>,
-    pub decision: &'static str,
-    pub reason: &'static str,
-    pub resource: &'static str,
-    pub operation: &'static str,
+pub use facts::{Facts, NamespaceFacts, NamespaceLabels};
+pub use respond::Answer;
+pub use review::{Operation, Review};
+
+/// Answers one AdmissionReview: the whole pipeline, pure, for the mutating webhook.
+///
+/// Never panics: a fault of ours becomes a 500 that carries the request's UID, so that `failurePolicy` decides.
+pub fn admit(body: &[u8], facts: &dyn NamespaceFacts) -> Answer {
+    let review = match Review::parse(body) {
+        Ok(review) => review,
+        Err(error) => return respond::bad_review(&error),
+    };
+    catch_unwind(AssertUnwindSafe(|| {
+        let facts = Facts::gather(&review, facts);
+        respond::respond(&review, decide::decide(&review, &facts))
+    }))
+    .unwrap_or_else(|_| respond::fault(&review))
 }

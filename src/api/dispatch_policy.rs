@@ -1,12 +1,17 @@
 //! DispatchPolicy: where the pods of the namespaces that name it may run, and how they are treated.
 
+#![allow(unreachable_pub, reason = "KubeSchema repeats each struct inside a function")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which worker clusters take the pods of a namespace, and in which order.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+///
+/// A namespace opts in by the label `portcullis.dev/dispatch: <name of the policy>`; setting it needs the verb
+/// `use` on the policy. The name is a label value, so it has at most 63 characters.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "portcullis.dev",
     version = "v1alpha1",
@@ -14,11 +19,26 @@ use serde::{Deserialize, Serialize};
     plural = "dispatchpolicies",
     shortname = "dp",
     category = "portcullis",
-    status = "DispatchPolicyStatus"
+    status = "DispatchPolicyStatus",
+    doc = "Which worker clusters take the pods of the namespaces that name this policy by the label portcullis.dev/dispatch.",
+    validation = Rule::new("size(self.metadata.name) <= 63")
+        .message("metadata.name is the value of the label portcullis.dev/dispatch: at most 63 characters"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Clusters", type_ = "string", json_path = ".spec.clusters"),
+    printcolumn(name = "Usable", type_ = "string", json_path = ".status.clusters[?(@.usable==true)].name"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchPolicySpec {
     /// Names of WorkerClusters, tried in this order.
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 63)))]
+    #[x_kube(
+        validation = Rule::new("self.all(one, self.exists_one(other, other == one))")
+            .message("each cluster may be named once"),
+        merge_strategy = ListMerge::Atomic
+    )]
     pub clusters: Vec<String>,
     /// How candidates are ordered.
     #[serde(default)]
@@ -29,6 +49,13 @@ pub struct DispatchPolicySpec {
     /// A remote pod that was never scheduled for so long is taken back and the next cluster tried, such as `5m`;
     /// absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(
+        validation = Rule::new(
+            "self.matches('^([0-9]{1,6}(h|m|s|ms))+$') && duration(self) >= duration('1s')"
+        )
+        .message("write a number and a unit of h, m, s or ms, at least 1s in all, such as 5m or 1h30m")
+    )]
     pub unschedulable_after: Option<String>,
     /// Namespaces on workers.
     #[serde(default)]
@@ -38,6 +65,13 @@ pub struct DispatchPolicySpec {
     pub mirror_pod_ips: bool,
     /// A finished remote pod is removed after so long, such as `1h`; absent: with its local pod.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(
+        validation = Rule::new(
+            "self.matches('^([0-9]{1,6}(h|m|s|ms))+$') && duration(self) >= duration('0s')"
+        )
+        .message("write a number and a unit of h, m, s or ms, such as 1h or 0s")
+    )]
     pub keep_finished: Option<String>,
 }
 
@@ -68,13 +102,15 @@ pub struct Namespaces {
 }
 
 /// Whether the policy can be used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 pub struct DispatchPolicyStatus {
     /// `Ready`: at least one cluster is usable.
     #[serde(default)]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_owned()]))]
     pub conditions: Vec<Condition>,
     /// Each cluster of the spec, and why it cannot be used.
     #[serde(default)]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
     pub clusters: Vec<ClusterUse>,
 }
 

@@ -1,12 +1,16 @@
 //! WorkerCluster: a cluster that runs pods for us, reached by a kubeconfig in a Secret.
 
+#![allow(unreachable_pub, reason = "KubeSchema repeats each struct inside a function")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A cluster that runs pods for this one.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+///
+/// While pods are committed to it, it carries the finalizer `portcullis.dev/work-remains`: deleting it waits for them.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "portcullis.dev",
     version = "v1alpha1",
@@ -14,7 +18,18 @@ use serde::{Deserialize, Serialize};
     plural = "workerclusters",
     shortname = "wc",
     category = "portcullis",
-    status = "WorkerClusterStatus"
+    status = "WorkerClusterStatus",
+    doc = "A cluster that runs pods for this one, reached by a kubeconfig in a Secret.",
+    validation = Rule::new("size(self.metadata.name) <= 63")
+        .message("metadata.name is written into labels and annotations: at most 63 characters"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Cordoned", type_ = "boolean", json_path = ".spec.cordoned"),
+    printcolumn(name = "Committed", type_ = "integer", json_path = ".status.pods.committed"),
+    printcolumn(name = "Running", type_ = "integer", json_path = ".status.pods.running"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerClusterSpec {
@@ -29,9 +44,14 @@ pub struct WorkerClusterSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretKeyRef {
     /// Name of the Secret.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
     pub name: String,
     /// Key in its data.
     #[serde(default = "kubeconfig_key")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub key: String,
 }
 
@@ -40,11 +60,12 @@ fn kubeconfig_key() -> String {
 }
 
 /// What portcullis sees of the cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerClusterStatus {
     /// `Ready` (the summary), `Connected`, `CredentialsValid`, `Permitted`.
     #[serde(default)]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_owned()]))]
     pub conditions: Vec<Condition>,
     /// The API server's version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,6 +78,7 @@ pub struct WorkerClusterStatus {
     pub pods: PodCounts,
     /// Namespaces on it that portcullis created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Set)]
     pub created_namespaces: Vec<String>,
 }
 

@@ -1,1 +1,3 @@
 //! Module cluster.
+
+pub mod rbac;

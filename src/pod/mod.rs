@@ -2,4 +2,6 @@
 
 pub mod edit;
 pub mod mirror;
+pub mod narrow;
+pub mod read;
 pub mod sanitize;

@@ -11,3 +11,6 @@ mod tls_files;
 mod tls_handshake;
 mod tls_issue;
 mod tls_secret;
+
+mod admission;
+mod manifests;

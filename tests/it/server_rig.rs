@@ -166,6 +166,9 @@ pub fn allowed() -> Answer {
         reason: "patched",
         resource: "pods",
         operation: "CREATE",
+        uid: String::new(),
+        namespace: String::new(),
+        detail: String::new(),
     }
 }
 

@@ -1,0 +1,77 @@
+//! A review and the namespaces in memory -> [`Facts`]: what deciding needs beside the review itself.
+
+use crate::admission::review::Review;
+use crate::names;
+
+/// The namespaces as the process last saw them. Answers from memory: no lock that waits, no allocation, no I/O.
+pub trait NamespaceFacts: Send + Sync {
+    /// What the labels of a namespace say, or nothing if it has not been seen.
+    fn namespace(&self, name: &str) -> Option<NamespaceLabels>;
+
+    /// The namespace that Portcullis itself runs in.
+    fn own_namespace(&self) -> &str {
+        names::NAMESPACE
+    }
+}
+
+/// What a namespace's labels say, small enough to be copied.
+///
+/// Not whether it is opted in: the API server sends only reviews of namespaces that are (the webhook configuration's
+/// selector says so), and what it knows is newer than any snapshot of ours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NamespaceLabels {
+    /// Single objects may be exempted from dispatch.
+    pub allow_exempt: bool,
+}
+
+impl NamespaceLabels {
+    /// Reads the labels of a namespace.
+    pub fn of<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>) -> Self {
+        Self {
+            allow_exempt: labels
+                .into_iter()
+                .any(|label| label == (names::ALLOW_EXEMPT, names::TRUE)),
+        }
+    }
+}
+
+/// Namespaces that are never dispatched, whatever their labels and whoever routed the review to us.
+pub const PROTECTED_NAMESPACES: [&str; 2] = ["kube-system", "kube-node-lease"];
+
+/// What deciding needs beside the review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The namespace is never dispatched: a system namespace or our own.
+    pub protected: bool,
+    /// Single objects of the namespace may be exempted. An unseen namespace allows nothing: what we do not know never
+    /// lets a pod go ungated.
+    pub allow_exempt: bool,
+}
+
+impl Facts {
+    /// Looks up what the review's namespace says.
+    pub fn gather(review: &Review<'_>, namespaces: &dyn NamespaceFacts) -> Self {
+        let name = review.namespace();
+        Self {
+            protected: PROTECTED_NAMESPACES.contains(&name) || name == namespaces.own_namespace(),
+            allow_exempt: namespaces.namespace(name).unwrap_or_default().allow_exempt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_value_true_allows_exempt_objects() {
+        for (value, allowed) in [("true", true), ("false", false), ("", false), ("True", false)] {
+            let labels = [
+                ("portcullis.dev/dispatch", "default"),
+                ("portcullis.dev/allow-exempt", value),
+            ];
+            assert_eq!(NamespaceLabels::of(labels).allow_exempt, allowed, "{value}");
+        }
+        assert!(!NamespaceLabels::of([]).allow_exempt);
+    }
+}

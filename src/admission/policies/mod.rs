@@ -1,0 +1,296 @@
+//! Options -> the three layers that stand in the API server: inject, guard, enrich.
+//!
+//! One function renders them from one list of kinds. They are installed by manifest; the running process only
+//! keeps them as they are (`reconcile::webhook_config`).
+
+mod cel;
+mod enrich;
+mod guard;
+mod inject;
+
+use serde_json::{Value, json};
+
+pub use enrich::MUTATE_PATH;
+
+use crate::names::{DISPATCH, NAMESPACE, PORTCULLIS};
+
+/// A kind whose `spec.template` makes pods and that is marked itself, so that its pods are born gated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TemplateKind {
+    /// API group.
+    pub group: &'static str,
+    /// The version whose schema the rules are written for.
+    pub version: &'static str,
+    /// Plural, lower case.
+    pub resource: &'static str,
+    /// Singular, CamelCase.
+    pub kind: &'static str,
+}
+
+impl TemplateKind {
+    /// Group and version as in `apiVersion`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+}
+
+/// The kinds that inject and enrich mark at their template.
+pub const TEMPLATE_KINDS: &[TemplateKind] = &[
+    TemplateKind {
+        group: "apps",
+        version: "v1",
+        resource: "deployments",
+        kind: "Deployment",
+    },
+    TemplateKind {
+        group: "apps",
+        version: "v1",
+        resource: "statefulsets",
+        kind: "StatefulSet",
+    },
+    TemplateKind {
+        group: "apps",
+        version: "v1",
+        resource: "replicasets",
+        kind: "ReplicaSet",
+    },
+];
+
+/// How the layers are rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Our own namespace: the ServiceAccount is there, and no layer touches it.
+    pub namespace: String,
+    /// How the API server reaches the webhook.
+    pub webhook: WebhookAddress,
+    /// Whether the API server serves MutatingAdmissionPolicy v1 (1.36 and later). Without, the webhook is all
+    /// that puts the gate on, so it fails closed.
+    pub inject: bool,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            namespace: NAMESPACE.to_owned(),
+            webhook: WebhookAddress::Service {
+                namespace: NAMESPACE.to_owned(),
+                name: PORTCULLIS.to_owned(),
+                port: 443,
+            },
+            inject: true,
+        }
+    }
+}
+
+impl Layout {
+    /// The user name of our ServiceAccount: the guard's only exception.
+    #[must_use]
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{PORTCULLIS}", self.namespace)
+    }
+
+    /// Namespaces that no layer touches, whatever their labels.
+    fn protected(&self) -> [&str; 3] {
+        ["kube-system", "kube-node-lease", &self.namespace]
+    }
+
+    /// Opted-in namespaces.
+    fn opted_in(&self) -> Value {
+        json!({"matchExpressions": [
+            {"key": DISPATCH, "operator": "Exists"},
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": self.protected()},
+        ]})
+    }
+}
+
+/// Where the webhook's server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookAddress {
+    /// Outside of the cluster: `https://host:port`, the path is ours.
+    Url(String),
+    /// A Service of the cluster.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// The kind of one installed object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LayerKind {
+    /// Inject.
+    MutatingAdmissionPolicy,
+    /// Inject.
+    MutatingAdmissionPolicyBinding,
+    /// Guard.
+    ValidatingAdmissionPolicy,
+    /// Guard.
+    ValidatingAdmissionPolicyBinding,
+    /// Enrich.
+    MutatingWebhookConfiguration,
+}
+
+impl LayerKind {
+    /// All kinds, in the order in which manifests hold them.
+    pub const ALL: [Self; 5] = [
+        Self::MutatingAdmissionPolicy,
+        Self::MutatingAdmissionPolicyBinding,
+        Self::ValidatingAdmissionPolicy,
+        Self::ValidatingAdmissionPolicyBinding,
+        Self::MutatingWebhookConfiguration,
+    ];
+
+    /// Singular, CamelCase.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::MutatingAdmissionPolicy => "MutatingAdmissionPolicy",
+            Self::MutatingAdmissionPolicyBinding => "MutatingAdmissionPolicyBinding",
+            Self::ValidatingAdmissionPolicy => "ValidatingAdmissionPolicy",
+            Self::ValidatingAdmissionPolicyBinding => "ValidatingAdmissionPolicyBinding",
+            Self::MutatingWebhookConfiguration => "MutatingWebhookConfiguration",
+        }
+    }
+
+    /// Plural, lower case.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::MutatingAdmissionPolicy => "mutatingadmissionpolicies",
+            Self::MutatingAdmissionPolicyBinding => "mutatingadmissionpolicybindings",
+            Self::ValidatingAdmissionPolicy => "validatingadmissionpolicies",
+            Self::ValidatingAdmissionPolicyBinding => "validatingadmissionpolicybindings",
+            Self::MutatingWebhookConfiguration => "mutatingwebhookconfigurations",
+        }
+    }
+}
+
+/// One object of a layer, as it is installed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// Its kind.
+    pub kind: LayerKind,
+    /// Its name.
+    pub name: String,
+    /// The whole object, with every field the API server would default.
+    pub object: Value,
+}
+
+impl Layer {
+    fn new(kind: LayerKind, name: &str, (field, content): (&str, Value)) -> Self {
+        let object = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind.kind(),
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": PORTCULLIS}},
+            field: content,
+        });
+        Self {
+            kind,
+            name: name.to_owned(),
+            object,
+        }
+    }
+
+    /// A binding without a selection of its own.
+    fn binding(kind: LayerKind, name: &str) -> Self {
+        let mut spec = json!({"policyName": name});
+        if kind == LayerKind::ValidatingAdmissionPolicyBinding {
+            spec["validationActions"] = json!(["Deny"]);
+        }
+        Self::new(kind, name, ("spec", spec))
+    }
+}
+
+/// All objects of the three layers, policies before their bindings.
+pub type Rendered = Vec<Layer>;
+
+/// The three layers.
+#[must_use]
+pub fn render(layout: &Layout) -> Rendered {
+    let mut layers = Vec::new();
+    if layout.inject {
+        layers.extend(inject::render(layout));
+    }
+    layers.extend(guard::render(layout));
+    layers.push(enrich::render(layout));
+    layers.sort_by_key(|layer| layer.kind);
+    layers
+}
+
+/// The names that objects of `kind` can have, for RBAC by name.
+#[must_use]
+pub fn names(kind: LayerKind) -> Vec<String> {
+    render(&Layout::default())
+        .into_iter()
+        .filter(|layer| layer.kind == kind)
+        .map(|layer| layer.name)
+        .collect()
+}
+
+/// `matchConstraints` of a policy, with the fields the API server would default.
+fn constraints(namespaces: &Value, rules: &[Value]) -> Value {
+    json!({
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": namespaces,
+        "objectSelector": {},
+        "resourceRules": rules,
+    })
+}
+
+/// One rule of exact groups, versions, resources (A3).
+fn rule(group: &str, version: &str, resources: &[&str], operations: &[&str], scope: &str) -> Value {
+    json!({
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
+    })
+}
+
+/// One rule for each group and version of [`TEMPLATE_KINDS`].
+fn template_rules() -> Vec<Value> {
+    let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for kind in TEMPLATE_KINDS {
+        match rules
+            .iter_mut()
+            .find(|(group, version, _)| (*group, *version) == (kind.group, kind.version))
+        {
+            Some((_, _, resources)) => resources.push(kind.resource),
+            None => rules.push((kind.group, kind.version, vec![kind.resource])),
+        }
+    }
+    let written = ["CREATE", "UPDATE"];
+    rules
+        .iter()
+        .map(|(group, version, resources)| rule(group, version, resources, &written, "Namespaced"))
+        .collect()
+}
+
+/// When a template is looked at: never below another controller (a ReplicaSet that differs from its Deployment
+/// makes the Deployment's controller create ReplicaSets without end), never while it goes, only if it is written.
+fn template_conditions() -> Vec<Value> {
+    vec![
+        condition("no-controller", &cel::not(&cel::has_controller())),
+        condition("not-terminating", "!has(object.metadata.deletionTimestamp)"),
+        condition(
+            "template-written",
+            "request.operation == 'CREATE' || object.spec.template != oldObject.spec.template",
+        ),
+    ]
+}
+
+/// One match condition.
+fn condition(name: &str, expression: &str) -> Value {
+    json!({"name": name, "expression": expression})
+}
+
+/// One variable.
+fn variable(name: &str, expression: &str) -> Value {
+    json!({"name": name, "expression": expression})
+}

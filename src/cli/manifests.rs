@@ -1,0 +1,220 @@
+//! `portcullis manifests`: prints what is installed on the manager, and the roles for workers.
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::crds::crds;
+use crate::admission::policies::{self, Layer, LayerKind, Layout, WebhookAddress};
+use crate::cluster::rbac::{self, Reach};
+use crate::names::{NAMESPACE, PORTCULLIS};
+
+/// What to print, and for which installation.
+#[derive(Args, Clone, Debug)]
+pub struct ManifestsArgs {
+    /// What to print.
+    #[arg(value_enum, default_value_t = Part::All)]
+    pub part: Part,
+    /// The namespace of portcullis.
+    #[arg(long, default_value = NAMESPACE)]
+    pub namespace: String,
+    /// The webhook's server, outside of the cluster, as https://host:port.
+    #[arg(long, value_name = "URL", conflicts_with = "webhook_service", value_parser = webhook_url)]
+    pub webhook_url: Option<String>,
+    /// The webhook's Service, as namespace/name; without it, `portcullis` in the namespace of portcullis.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = webhook_service)]
+    pub webhook_service: Option<(String, String)>,
+    /// For an API server older than 1.36, which has no MutatingAdmissionPolicy: the webhook then fails closed.
+    #[arg(long)]
+    pub without_inject: bool,
+    /// Namespaces of the worker that take pods, for `rbac-worker-namespaced`.
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        default_value = "default"
+    )]
+    pub worker_namespace: Vec<String>,
+}
+
+/// One file under `manifests/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Everything for the manager: CRDs, roles, the three layers.
+    All,
+    /// The layers inject and guard.
+    Policies,
+    /// The layer enrich.
+    Webhooks,
+    /// Namespace, ServiceAccount and roles on the manager.
+    RbacManager,
+    /// ServiceAccount and cluster-wide role on a worker, for policies that create namespaces there.
+    RbacWorker,
+    /// ServiceAccount and a role in each namespace of a worker that takes pods.
+    RbacWorkerNamespaced,
+    /// Deployment and Service that run portcullis in the manager cluster.
+    Install,
+}
+
+/// Prints the objects as YAML.
+///
+/// # Errors
+/// If an object cannot be written as YAML.
+pub fn run(args: &ManifestsArgs) -> anyhow::Result<()> {
+    print!("{}", yaml(&objects(args))?);
+    Ok(())
+}
+
+/// The objects of one part.
+#[must_use]
+pub fn objects(args: &ManifestsArgs) -> Vec<Value> {
+    let layers = policies::render(&args.layout());
+    let webhook = |layer: &Layer| layer.kind == LayerKind::MutatingWebhookConfiguration;
+    let (webhooks, policies): (Vec<_>, Vec<_>) = layers.into_iter().partition(webhook);
+    let objects = |layers: Vec<Layer>| layers.into_iter().map(|layer| layer.object);
+    match args.part {
+        Part::All => [crds(), rbac_manager(&args.namespace)]
+            .into_iter()
+            .flatten()
+            .chain(objects(policies))
+            .chain(objects(webhooks))
+            .collect(),
+        Part::Policies => objects(policies).collect(),
+        Part::Webhooks => objects(webhooks).collect(),
+        Part::RbacManager => rbac_manager(&args.namespace),
+        Part::RbacWorker => rbac_worker(&args.namespace),
+        Part::RbacWorkerNamespaced => rbac_worker_namespaced(&args.namespace, &args.worker_namespace),
+        Part::Install => super::install::objects(&args.namespace),
+    }
+}
+
+impl ManifestsArgs {
+    /// How the layers are rendered.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let webhook = match (&self.webhook_url, &self.webhook_service) {
+            (Some(url), _) => WebhookAddress::Url(url.clone()),
+            (None, Some((namespace, name))) => service(namespace, name),
+            (None, None) => service(&self.namespace, PORTCULLIS),
+        };
+        Layout {
+            namespace: self.namespace.clone(),
+            webhook,
+            inject: !self.without_inject,
+        }
+    }
+}
+
+fn service(namespace: &str, name: &str) -> WebhookAddress {
+    WebhookAddress::Service {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        port: 443,
+    }
+}
+
+/// Parses `--webhook-url`.
+///
+/// # Errors
+/// If it is not `https://host[:port]`.
+pub fn webhook_url(text: &str) -> Result<String, String> {
+    let uri: http::Uri = text
+        .parse()
+        .map_err(|error| format!("{error}; write https://host:port"))?;
+    match (
+        uri.scheme_str(),
+        uri.host(),
+        uri.path_and_query().map(ToString::to_string).as_deref(),
+    ) {
+        (Some("https"), Some(_), None | Some("/")) => Ok(text.trim_end_matches('/').to_owned()),
+        (Some("https"), Some(_), Some(path)) => Err(format!(
+            "the path {path} is ours to choose; write https://host:port"
+        )),
+        _ => Err("the API server calls webhooks by https only; write https://host:port".to_owned()),
+    }
+}
+
+/// Parses `--webhook-service`.
+///
+/// # Errors
+/// If it is not `namespace/name`.
+pub fn webhook_service(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("write namespace/name, such as portcullis-system/portcullis".to_owned()),
+    }
+}
+
+/// Namespace, ServiceAccount, ClusterRole and Role on the manager.
+#[must_use]
+pub fn rbac_manager(namespace: &str) -> Vec<Value> {
+    let mut objects = account(namespace);
+    objects.extend(rbac::role(
+        PORTCULLIS,
+        Reach::Cluster,
+        &rbac::manager(),
+        namespace,
+    ));
+    objects.extend(rbac::role(
+        PORTCULLIS,
+        Reach::Namespace(namespace),
+        &rbac::own_namespace(),
+        namespace,
+    ));
+    objects
+}
+
+/// ServiceAccount and ClusterRole on a worker.
+#[must_use]
+pub fn rbac_worker(namespace: &str) -> Vec<Value> {
+    let mut objects = account(namespace);
+    objects.extend(rbac::role(
+        "portcullis-worker",
+        Reach::Cluster,
+        &rbac::worker_cluster(),
+        namespace,
+    ));
+    objects
+}
+
+/// ServiceAccount and one Role in each of `worker_namespaces`, and in kube-system.
+#[must_use]
+pub fn rbac_worker_namespaced(namespace: &str, worker_namespaces: &[String]) -> Vec<Value> {
+    let name = "portcullis-worker";
+    let mut objects = account(namespace);
+    objects.extend(rbac::role(
+        name,
+        Reach::Namespace("kube-system"),
+        &rbac::worker_identity(),
+        namespace,
+    ));
+    for one in worker_namespaces {
+        objects.extend(rbac::role(
+            name,
+            Reach::Namespace(one),
+            &rbac::worker_namespace(),
+            namespace,
+        ));
+    }
+    objects
+}
+
+fn account(namespace: &str) -> Vec<Value> {
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": PORTCULLIS, "namespace": namespace},
+        }),
+    ]
+}
+
+/// Several documents.
+///
+/// # Errors
+/// If an object cannot be written as YAML.
+pub fn yaml(objects: &[Value]) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string_multiple(objects)?)
+}

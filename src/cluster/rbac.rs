@@ -1,0 +1,223 @@
+//! What we may do, on the manager and on workers: one table, from which the roles are rendered.
+//!
+//! Nothing is asked for that no code uses; a right is added together with the code that needs it.
+
+use serde_json::{Value, json};
+
+use crate::admission::policies::{self, LayerKind};
+use crate::names::{GROUP, PORTCULLIS};
+
+/// Some verbs on some resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// API group; empty is core.
+    pub group: &'static str,
+    /// Plurals, with their subresource.
+    pub resources: &'static [&'static str],
+    /// Only objects of these names; empty: all.
+    pub names: Vec<String>,
+    /// Verbs.
+    pub verbs: &'static [&'static str],
+    /// What for.
+    pub why: &'static str,
+}
+
+/// Everywhere on the manager.
+#[must_use]
+pub fn manager() -> Vec<Right> {
+    let mut rights = vec![
+        right(
+            "",
+            &["pods"],
+            &["get", "list", "watch", "patch"],
+            "see local pods, commit them, take the finalizer off",
+        ),
+        right("", &["pods/status"], &["patch"], "mirror the remote pod's status"),
+        right(
+            "",
+            &["namespaces"],
+            &["get", "list", "watch"],
+            "see the opt-in; the manager's own identity",
+        ),
+        right(
+            "apps",
+            &["replicasets"],
+            &["get"],
+            "follow a pod's owner up to its workload",
+        ),
+        right("events.k8s.io", &["events"], &["create", "patch"], "tell people"),
+        right(
+            GROUP,
+            &["workerclusters"],
+            &["get", "list", "watch", "patch"],
+            "the workers, and their finalizer",
+        ),
+        right(
+            GROUP,
+            &["dispatchpolicies"],
+            &["get", "list", "watch"],
+            "the policies",
+        ),
+        right(
+            GROUP,
+            &["workerclusters/status", "dispatchpolicies/status"],
+            &["patch"],
+            "say what works",
+        ),
+        right(
+            GROUP,
+            &["workerclusters/finalizers"],
+            &["update"],
+            "own the finalizer where admission demands the right",
+        ),
+    ];
+    // Who may create these is cluster-admin in effect, and create cannot be limited by name: so not create.
+    rights.extend(LayerKind::ALL.map(|kind| Right {
+        names: policies::names(kind),
+        ..right(
+            "admissionregistration.k8s.io",
+            match kind {
+                LayerKind::MutatingAdmissionPolicy => &["mutatingadmissionpolicies"],
+                LayerKind::MutatingAdmissionPolicyBinding => &["mutatingadmissionpolicybindings"],
+                LayerKind::ValidatingAdmissionPolicy => &["validatingadmissionpolicies"],
+                LayerKind::ValidatingAdmissionPolicyBinding => &["validatingadmissionpolicybindings"],
+                LayerKind::MutatingWebhookConfiguration => &["mutatingwebhookconfigurations"],
+            },
+            &["get", "list", "watch", "update", "patch"],
+            "keep the installed layers as they are",
+        )
+    }));
+    rights
+}
+
+/// In our own namespace on the manager.
+#[must_use]
+pub fn own_namespace() -> Vec<Right> {
+    vec![
+        right(
+            "",
+            &["secrets"],
+            &["get", "list", "watch"],
+            "kubeconfigs of workers; our certificate",
+        ),
+        // create cannot be limited by name
+        right("", &["secrets"], &["create"], "our certificate, the first time"),
+        Right {
+            names: vec![TLS_SECRET.to_owned()],
+            ..right("", &["secrets"], &["update", "patch"], "renew our certificate")
+        },
+    ]
+}
+
+/// The Secret that holds the webhook's CA and leaf.
+pub const TLS_SECRET: &str = "portcullis-tls";
+
+/// In one namespace of a worker that takes pods.
+#[must_use]
+pub fn worker_namespace() -> Vec<Right> {
+    vec![
+        right("", &["namespaces"], &["get"], "read the namespace's consent"),
+        right(
+            "",
+            &["pods"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+            "the remote pods",
+        ),
+        right(
+            "",
+            &["serviceaccounts"],
+            &["get"],
+            "wait for the account a pod runs under",
+        ),
+        right(
+            "",
+            &["events"],
+            &["list", "watch"],
+            "tell the owner of a local pod what the worker says",
+        ),
+    ]
+}
+
+/// Everywhere on a worker, for a policy with `namespaces.create`.
+#[must_use]
+pub fn worker_cluster() -> Vec<Right> {
+    let mut rights = worker_namespace();
+    rights[0] = right(
+        "",
+        &["namespaces"],
+        &["get", "create"],
+        "read consent; create what the policy says",
+    );
+    rights
+}
+
+/// In kube-system of a worker, if the role is not cluster-wide: its UID is the cluster's identity.
+#[must_use]
+pub fn worker_identity() -> Vec<Right> {
+    vec![Right {
+        names: vec!["kube-system".to_owned()],
+        ..right("", &["namespaces"], &["get"], "the cluster's identity")
+    }]
+}
+
+fn right(
+    group: &'static str,
+    resources: &'static [&'static str],
+    verbs: &'static [&'static str],
+    why: &'static str,
+) -> Right {
+    Right {
+        group,
+        resources,
+        names: Vec::new(),
+        verbs,
+        why,
+    }
+}
+
+/// Where a role holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach<'a> {
+    /// The whole cluster.
+    Cluster,
+    /// One namespace.
+    Namespace(&'a str),
+}
+
+/// A role and its binding to the ServiceAccount `portcullis` of `account_namespace`.
+#[must_use]
+pub fn role(name: &str, reach: Reach<'_>, rights: &[Right], account_namespace: &str) -> [Value; 2] {
+    let (role_kind, binding_kind, mut metadata) = match reach {
+        Reach::Cluster => ("ClusterRole", "ClusterRoleBinding", json!({"name": name})),
+        Reach::Namespace(namespace) => (
+            "Role",
+            "RoleBinding",
+            json!({"name": name, "namespace": namespace}),
+        ),
+    };
+    metadata["labels"] = json!({"app.kubernetes.io/part-of": PORTCULLIS});
+    let api_version = "rbac.authorization.k8s.io/v1";
+    [
+        json!({
+            "apiVersion": api_version,
+            "kind": role_kind,
+            "metadata": metadata,
+            "rules": rights.iter().map(policy_rule).collect::<Vec<_>>(),
+        }),
+        json!({
+            "apiVersion": api_version,
+            "kind": binding_kind,
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": PORTCULLIS, "namespace": account_namespace}],
+        }),
+    ]
+}
+
+fn policy_rule(right: &Right) -> Value {
+    let mut rule = json!({"apiGroups": [right.group], "resources": right.resources, "verbs": right.verbs});
+    if !right.names.is_empty() {
+        rule["resourceNames"] = json!(right.names);
+    }
+    rule
+}

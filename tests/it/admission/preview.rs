@@ -1,0 +1,236 @@
+//! `portcullis preview admission`: what a user reads before he applies anything.
+
+use super::*;
+use portcullis::cli::documents::Source;
+use portcullis::cli::preview_admission::{
+    Args, Output, Preview, PreviewError, namespace_labels, parse_label, preview, preview_admission,
+};
+
+fn run(text: &str, labels: &[&str], output: Output) -> Result<Preview, PreviewError> {
+    let source = Source {
+        name: "app.yaml".to_owned(),
+        text: text.to_owned(),
+    };
+    let labels: Vec<_> = labels.iter().map(|label| parse_label(label).unwrap()).collect();
+    preview(&[source], &namespace_labels(&labels), output)
+}
+
+#[track_caller]
+fn printed(text: &str, labels: &[&str], output: Output) -> String {
+    run(text, labels, output).unwrap().printed
+}
+
+#[track_caller]
+fn refused(text: &str, labels: &[&str]) -> String {
+    run(text, labels, Output::Yaml).unwrap_err().to_string()
+}
+
+const POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: one
+spec:
+  containers:
+  - name: main
+    image: pause
+    env:
+    - {name: \"YES\", value: \"yes\"}
+    - {name: \"N\", value: \"0644\"}
+  volumes:
+  - name: v
+    secret: {secretName: s, defaultMode: 0644}
+";
+
+const DEPLOYMENT: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: pause}]}
+";
+
+#[test]
+fn a_pod_is_printed_as_it_would_be_stored() {
+    expect_test::expect![[r#"
+        apiVersion: v1
+        kind: Pod
+        metadata:
+          labels:
+            portcullis.dev/gated: "true"
+          name: one
+        spec:
+          containers:
+          - env:
+            - name: "YES"
+              value: "yes"
+            - name: "N"
+              value: "0644"
+            image: pause
+            name: main
+          schedulingGates:
+          - name: portcullis.dev/multikueue
+          volumes:
+          - name: v
+            secret:
+              defaultMode: 420
+              secretName: s
+    "#]]
+    .assert_eq(&printed(POD, &[], Output::Yaml));
+}
+
+#[test]
+fn several_documents_lists_and_foreign_kinds_come_out_in_order() {
+    let text = format!(
+        "---\n{POD}---\n# nothing\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {{a: \"1\"}}\n---\n\
+         apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: apps/v1, kind: ReplicaSet, metadata: {{generateName: r-}}, \
+         spec: {{template: {{spec: {{}}}}}}}}\n---\n{DEPLOYMENT}"
+    );
+    expect_test::expect![[r#"
+        OBJECT                   DECISION   REASON
+        Pod default/one          patched    gated
+        ConfigMap default/c      allowed    unknown
+        ReplicaSet default/r-*   patched    marked
+        Deployment default/web   patched    marked
+    "#]]
+    .assert_eq(&printed(&text, &[], Output::Table));
+    let list: Value = serde_json::from_str(&printed(&text, &[], Output::Json)).unwrap();
+    assert_eq!(
+        (&list["kind"], list["items"].as_array().map(Vec::len)),
+        (&json!("List"), Some(4))
+    );
+    assert_eq!(
+        list["items"][3]["spec"]["template"]["spec"]["schedulingGates"][0]["name"],
+        "portcullis.dev/multikueue"
+    );
+}
+
+#[test]
+fn json_comes_in_and_goes_out() {
+    let text = pod().to_string();
+    let one: Value = serde_json::from_str(&printed(&text, &[], Output::Json)).unwrap();
+    assert_eq!(one, created("pods", &pod()));
+    let two = printed(&format!("{text}\n{text}"), &[], Output::Yaml);
+    assert_eq!(two.matches("portcullis.dev/multikueue").count(), 2);
+}
+
+/// Idempotence: what is printed can be applied, and previewed again.
+#[test]
+fn its_own_output_stays_as_it_is() {
+    let once = printed(&format!("{POD}---\n{DEPLOYMENT}"), &[], Output::Yaml);
+    assert_eq!(printed(&once, &[], Output::Yaml), once);
+}
+
+#[test]
+fn labels_of_the_namespace_decide() {
+    let exempt = POD.replace(
+        "  name: one\n",
+        "  name: one\n  labels: {portcullis.dev/exempt: \"true\"}\n",
+    );
+    for (labels, reason) in [
+        (&[][..], "gated"),
+        (&["portcullis.dev/allow-exempt=true"][..], "exempt"),
+        (&["portcullis.dev/allow-exempt=false"][..], "gated"),
+        (&["portcullis.dev/dispatch-"][..], "not-opted-in"),
+        (&["portcullis.dev/dispatch=other", "team=a"][..], "gated"),
+    ] {
+        assert!(
+            printed(&exempt, labels, Output::Table).contains(reason),
+            "{labels:?}"
+        );
+    }
+    let preview = run(&exempt, &[], Output::Yaml).unwrap();
+    assert_eq!(
+        preview.warnings,
+        [
+            "Pod default/one: metadata.labels: this namespace does not allow portcullis.dev/exempt; it runs on a worker"
+        ]
+    );
+    let system = POD.replace("  name: one\n", "  name: one\n  namespace: kube-system\n");
+    assert!(printed(&system, &[], Output::Table).contains("protected"));
+}
+
+#[test]
+fn refusals_of_admission_and_of_the_guard_name_object_field_and_way_out() {
+    let node = POD.replace("spec:\n", "spec:\n  nodeName: node-1\n");
+    assert_eq!(
+        refused(&node, &[]),
+        "Pod default/one is refused: spec.nodeName: pods of this namespace run on worker clusters; remove spec.nodeName"
+    );
+    let daemon_set = DEPLOYMENT.replace("Deployment", "DaemonSet");
+    assert!(
+        refused(&daemon_set, &[]).starts_with("DaemonSet default/web is refused: kind: a DaemonSet puts")
+    );
+    let key = POD.replace(
+        "  name: one\n",
+        "  name: one\n  annotations: {portcullis.dev/cluster: worker-a}\n",
+    );
+    assert!(refused(&key, &[]).contains("only portcullis itself writes portcullis.dev/cluster"));
+    let unreadable = DEPLOYMENT.replace("labels: {app: web}}\n", "labels: [app]}\n");
+    assert!(refused(&unreadable, &[]).contains("spec.template.metadata.labels: invalid type: sequence"));
+    assert!(run(&daemon_set, &["portcullis.dev/dispatch-"], Output::Yaml).is_ok());
+}
+
+#[test]
+fn what_is_not_refused_is_printed_all_the_same() {
+    let text = format!(
+        "{}---\n{DEPLOYMENT}",
+        POD.replace("spec:\n", "spec:\n  nodeName: node-1\n")
+    );
+    match run(&text, &[], Output::Table) {
+        Err(PreviewError::Refused { refusals, printed }) => {
+            assert_eq!(refusals.len(), 1);
+            assert!(printed.contains("Deployment default/web"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_manifest_is_said_with_its_place() {
+    for (text, sentence) in [
+        (
+            "kind: Pod\n",
+            "app.yaml, document 1: no object, it needs apiVersion and kind",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\n---\n[]\n",
+            "app.yaml, document 2: no object, it needs apiVersion and kind",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems: [5]\n",
+            "app.yaml, document 1, item 1: no object",
+        ),
+        ("a: [\n", "app.yaml is neither YAML nor JSON: "),
+        ("a: 1\na: 2\n", "app.yaml is neither YAML nor JSON: "),
+        ("{\"a\": ", "app.yaml is neither YAML nor JSON: "),
+    ] {
+        let error = run(text, &[], Output::Yaml).unwrap_err().to_string();
+        assert!(error.starts_with(sentence), "{text:?}: {error}");
+    }
+    assert_eq!(printed("", &[], Output::Yaml), "");
+    assert!(parse_label("no label").is_err() && parse_label("=x").is_err());
+}
+
+#[test]
+fn files_are_read_and_a_missing_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pod.yaml");
+    std::fs::write(&file, POD).unwrap();
+    let mut args = Args {
+        files: vec![file.clone(), file],
+        namespace_labels: Vec::new(),
+        output: Output::Table,
+    };
+    assert_eq!(preview_admission(&args).unwrap().lines().count(), 3);
+    args.files.push(folder.path().join("absent.yaml"));
+    assert!(
+        preview_admission(&args)
+            .unwrap_err()
+            .to_string()
+            .ends_with("absent.yaml")
+    );
+}

@@ -1,0 +1,2 @@
+//! `testbed`: clusters for people.
+fn main() {}
