@@ -23,6 +23,8 @@ pub struct Rejection {
     pub message: String,
     /// When it may be tried again; none: when something changes.
     pub retry_in: Option<Duration>,
+    /// It will be known in a moment, for which its place in the order is kept.
+    pub settling: bool,
 }
 
 /// What the workload's other pods say.
@@ -43,6 +45,8 @@ pub enum Choice {
     Try(Arc<str>),
     /// Another pod of the workload is being placed; it decides.
     Queue,
+    /// A cluster that comes before every usable one is just being connected.
+    Soon,
     /// No cluster now: one line for each, and the time of the first retry.
     Nowhere { reason: &'static str, message: String, retry_in: Option<Duration> },
 }
@@ -79,8 +83,13 @@ pub fn choose(strategy: Strategy, colocate: Colocate, candidates: &[Candidate], 
 }
 
 fn first(ordered: &[&Candidate]) -> Choice {
-    if let Some(candidate) = ordered.iter().find(|candidate| candidate.rejection.is_none()) {
-        return Choice::Try(candidate.name.clone());
+    let settled = |candidate: &&&Candidate| {
+        candidate.rejection.as_ref().is_none_or(|rejection| rejection.settling)
+    };
+    match ordered.iter().find(settled) {
+        Some(Candidate { rejection: None, name }) => return Choice::Try(name.clone()),
+        Some(Candidate { rejection: Some(_), name: _ }) => return Choice::Soon,
+        None => {}
     }
     let lines: Vec<String> = ordered
         .iter()
@@ -151,7 +160,14 @@ mod tests {
         }
     }
 
-    /// `b!` refused for two seconds.
+    #[test]
+    fn a_cluster_that_is_just_being_connected_keeps_its_place() {
+        check("a~ b", &RootState::Free, expect!["Soon"]);
+        check("a! b~", &RootState::Free, expect!["Soon"]);
+        check("a b~", &RootState::Free, expect![[r#"Try("a")"#]]);
+    }
+
+    /// `b!` refused for two seconds, `b~` is just being connected.
     #[track_caller]
     fn check(text: &str, root: &RootState, expect: Expect) {
         let choice = choose(Strategy::Ordered, Colocate::Owner, &candidates(text), root);
@@ -161,11 +177,12 @@ mod tests {
     fn candidates(text: &str) -> Vec<Candidate> {
         text.split(' ')
             .map(|word| Candidate {
-                name: word.trim_end_matches('!').into(),
-                rejection: word.ends_with('!').then(|| Rejection {
+                name: word.trim_end_matches(['!', '~']).into(),
+                rejection: word.ends_with(['!', '~']).then(|| Rejection {
                     reason: "Full".to_owned(),
                     message: "no room".to_owned(),
                     retry_in: Some(Duration::from_secs(2)),
+                    settling: word.ends_with('~'),
                 }),
             })
             .collect()

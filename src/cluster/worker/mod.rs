@@ -5,6 +5,7 @@ pub mod space;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
@@ -14,6 +15,9 @@ use super::store::PodStore;
 use crate::placement::Rejection;
 use crate::reconcile::pod::local::RemotePod;
 
+/// For so long after it became known, a worker that is not connected yet keeps its place in the order of a policy.
+const SETTLING: Duration = Duration::from_secs(3);
+
 /// A registered worker cluster.
 pub struct Worker {
     /// Name of its WorkerCluster.
@@ -22,6 +26,7 @@ pub struct Worker {
     pub store: PodStore<RemotePod>,
     /// Its namespaces, as last read.
     pub spaces: Spaces,
+    known_since: Instant,
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
@@ -72,6 +77,7 @@ impl Worker {
             name: name.into(),
             store: PodStore::default(),
             spaces: Spaces::default(),
+            known_since: Instant::now(),
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
@@ -105,7 +111,8 @@ impl Worker {
     /// Why nothing new may be placed here now, as far as the connection tells.
     pub fn rejection(&self, namespace: &str) -> Option<Rejection> {
         let because = |reason: &str, message: String| {
-            Some(Rejection { reason: reason.to_owned(), message, retry_in: None })
+            let settling = matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
+            Some(Rejection { reason: reason.to_owned(), message, retry_in: None, settling })
         };
         match &**self.link.load() {
             Link::Down(problem) => because(problem.reason, problem.message.clone()),

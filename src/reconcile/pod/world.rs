@@ -184,7 +184,7 @@ fn rejection(
     now: Instant,
 ) -> Option<Rejection> {
     let because = |reason: &str, message: String| {
-        Some(Rejection { reason: reason.to_owned(), message, retry_in: None })
+        Some(Rejection { reason: reason.to_owned(), message, retry_in: None, settling: false })
     };
     let Some(member) = members.iter().find(|member| &*member.worker.name == cluster) else {
         return because("ClusterNotFound", format!("there is no WorkerCluster {cluster:?}"));

@@ -119,6 +119,7 @@ fn place(
         // A copy that stands ready is as good as the first choice: it was made there for a reason.
         Choice::Try(first) => ready_copy(rules, copies, &root).unwrap_or(first),
         Choice::Queue => return Plan::default(),
+        Choice::Soon => return Plan::wait(Duration::from_millis(200)),
         Choice::Nowhere { reason, message, retry_in } => {
             return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
         }
