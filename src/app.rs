@@ -1,5 +1,7 @@
 //! `portcullis serve`: everything wired, started in order, ended in order.
 
+mod layers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +64,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let probes = probes::spawn(probes_listener, health.clone(), metrics.clone(), end.clone())?;
     let mut tasks = JoinSet::new();
     keep_certificate(&args, &clients, &certificate, &metrics, &end, &mut tasks)?;
+    layers::keep(&args, &clients, &certificate, &metrics, &health, &shutdown.begin, &mut tasks);
 
     let Some(origin) = origin(&clients, &shutdown.begin).await else {
         end.cancel();

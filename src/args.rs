@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cli::manifests::{ManifestsArgs, webhook_service, webhook_url};
+use crate::cli::preview_admission;
+use crate::cli::preview_remote::PreviewRemote;
+use crate::cli::preview_status::PreviewStatus;
+use crate::cli::status::StatusArgs;
 use crate::names;
 use crate::telemetry::logs::LogFormat;
 
@@ -27,6 +31,22 @@ pub enum Command {
     Crds,
     /// Prints what is installed on the manager, and the roles for workers.
     Manifests(ManifestsArgs),
+    /// Shows, without a cluster, what would become of an object.
+    #[command(subcommand)]
+    Preview(Preview),
+    /// Shows what is dispatched where, what waits and why, what runs ungated, and orphans.
+    Status(StatusArgs),
+}
+
+/// What `preview` shows.
+#[derive(Debug, Subcommand)]
+pub enum Preview {
+    /// Objects as admission would leave them; a refusal goes to stderr, exit code 1.
+    Admission(preview_admission::Args),
+    /// The copy that a worker would get.
+    Remote(PreviewRemote),
+    /// The status patch that the local pod would get.
+    Status(PreviewStatus),
 }
 
 /// Options of `serve`.

@@ -17,8 +17,9 @@ use hyper::body::{Body, Incoming};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Answer;
+use super::policies::MUTATE_PATH;
 use super::subject::Subject;
+use super::{Answer, NamespaceFacts, admit};
 use crate::clock::parse_duration;
 use crate::telemetry::health::{Beat, Health};
 use crate::telemetry::logs::ADMISSION_THREAD;
@@ -35,6 +36,18 @@ pub struct Route {
     /// The label `webhook` of its metrics.
     pub webhook: &'static str,
     pub admit: Admit,
+}
+
+impl Route {
+    /// The mutating webhook, as the rendered configuration names it.
+    #[must_use]
+    pub fn enrich(facts: Arc<dyn NamespaceFacts>) -> Self {
+        Self {
+            path: MUTATE_PATH,
+            webhook: "enrich",
+            admit: Box::new(move |body| admit(body, &*facts)),
+        }
+    }
 }
 
 /// How much a request may be, and how long it may take.
@@ -242,6 +255,7 @@ impl Edge {
         if Instant::now() >= deadline {
             return self.refuse(Refused::Late);
         }
+        // The sentence stays between us and the user: it can quote what he sent.
         let Answer {
             status,
             body: answered,
@@ -253,6 +267,9 @@ impl Edge {
             namespace: _,
             detail: _,
         } = answer;
+        if status == FAULT {
+            self.metrics.panics.inc();
+        }
         self.metrics.count(&RequestLabels {
             resource,
             operation,
@@ -291,7 +308,7 @@ impl Edge {
         self.metrics.count(&RequestLabels {
             resource: "unknown",
             operation: "unknown",
-            decision: "failed",
+            decision: "error",
             reason,
         });
         match refused {
@@ -335,6 +352,9 @@ impl Edge {
         time - (time / 10).min(Duration::from_millis(250))
     }
 }
+
+/// The pipeline met a bug of ours and caught it.
+const FAULT: u16 = 500;
 
 /// The pipeline's word for "the user was told no".
 pub const DENIED: &str = "denied";

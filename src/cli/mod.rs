@@ -8,3 +8,9 @@ pub mod preview_admission;
 pub mod preview_remote;
 pub mod preview_status;
 pub mod sources;
+pub mod status;
+
+/// The time as the API writes it.
+pub fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

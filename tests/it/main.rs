@@ -3,6 +3,7 @@
 
 mod admission;
 mod manifests;
+mod pod_laws;
 mod server_drain;
 mod server_health;
 mod server_http;
@@ -13,5 +14,3 @@ mod tls_files;
 mod tls_handshake;
 mod tls_issue;
 mod tls_secret;
-
-mod pod_laws;

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use portcullis::admission::server;
+use portcullis::admission::server::{self, Route};
+use portcullis::admission::{NamespaceFacts, NamespaceLabels};
 use portcullis::telemetry::logs::{self, LogFormat};
 use portcullis::tls::Shutdown;
 use tracing_subscriber::fmt::MakeWriter;
@@ -65,7 +66,7 @@ async fn a_denied_review_is_one_line_of_identities_and_no_content() {
         if has("u-bad") {
             (answer.decision, answer.reason) = ("denied", "node_name");
         } else if has("u-broken") {
-            (answer.status, answer.decision, answer.reason) = (400, "failed", "unreadable");
+            (answer.status, answer.decision, answer.reason) = (400, "error", "unreadable");
         }
         answer
     }));
@@ -106,6 +107,60 @@ async fn a_denied_review_is_one_line_of_identities_and_no_content() {
     }
     assert!(denied["micros"].is_u64());
     assert_eq!(reviews[1]["status"], 400);
+    assert!(!text.contains(SECRET), "{text}");
+}
+
+/// A cluster whose namespaces are all opted in.
+struct OptedIn;
+
+impl NamespaceFacts for OptedIn {
+    fn namespace(&self, _: &str) -> Option<NamespaceLabels> {
+        Some(NamespaceLabels::default())
+    }
+}
+
+/// O5: through the real pipeline, whose sentences to the user may quote what he wrote.
+#[tokio::test]
+async fn what_the_pipeline_tells_the_user_is_not_logged() {
+    let (captured, _guard) = capture("trace");
+    let (mut webhook, issued) = Setup::new().webhook(Box::new(|_| allowed()));
+    webhook.routes = vec![Route::enrich(Arc::new(OptedIn))];
+    let listener = portcullis::tls::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = Shutdown::default();
+    let served = tokio::spawn(server::serve(webhook, listener, shutdown.clone()));
+    let mut wire = dial(address, &issued.ca).await.unwrap();
+    let review = |object: String| {
+        format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u-1",
+            "kind":{{"group":"","version":"v1","kind":"Pod"}},"resource":{{"group":"","version":"v1","resource":"pods"}},
+            "namespace":"team-a","name":"p","operation":"CREATE","userInfo":{{"username":"u"}},"object":{object}}}}}"#
+        )
+    };
+    let pod = |metadata: &str, spec: &str| {
+        format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{{metadata}}},"spec":{{{spec}}}}}"#)
+    };
+    let mut quoted = 0;
+    for body in [
+        review(pod("", &format!(r#""schedulingGates":"{SECRET}""#))),
+        review(pod(&format!(r#""labels":"{SECRET}""#), "")),
+        review(pod("", &format!(r#""nodeName":"{SECRET}""#))),
+        review(format!("\"{SECRET}\"")),
+        format!("\"{SECRET}\""),
+        format!(r#"{{"request":"{SECRET}"}}"#),
+    ] {
+        let answer = wire.post(body).await.unwrap();
+        quoted += usize::from(String::from_utf8(answer.body).unwrap().contains(SECRET));
+    }
+    drop(wire);
+    shutdown.begin.cancel();
+    within(served).await.unwrap().unwrap();
+    assert!(quoted > 0, "the test would show nothing");
+    let text = captured.text();
+    assert!(
+        text.contains("\"denied\"") && text.contains("\"error\""),
+        "{text}"
+    );
     assert!(!text.contains(SECRET), "{text}");
 }
 

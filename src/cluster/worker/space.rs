@@ -27,6 +27,8 @@ pub struct Spaces {
 #[derive(Clone)]
 struct Known {
     uid: Arc<str>,
+    /// It carries our origin label: we made it.
+    created: bool,
     at: Instant,
 }
 
@@ -63,6 +65,12 @@ impl Spaces {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).map(|known| known.uid.clone())
     }
 
+    /// Namespaces that we created, as far as they were read.
+    pub fn created(&self) -> Vec<String> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter(|(_, known)| known.created).map(|(name, _)| name.to_string()).collect()
+    }
+
     /// What was read counts no more: an answer showed that the namespace changed.
     pub fn forget(&self, namespace: &str) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
@@ -95,11 +103,11 @@ impl Spaces {
         if let Some(uid) = self.fresh(namespace) {
             return Ok(uid);
         }
-        let uid = read(connection, origin, namespace, create).await?;
+        let (uid, created) = read(connection, origin, namespace, create).await?;
         if self.uid(namespace).is_none() {
             await_service_account(connection, namespace).await?;
         }
-        let known = Known { uid: uid.clone(), at: Instant::now() };
+        let known = Known { uid: uid.clone(), created, at: Instant::now() };
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.into(), known);
         Ok(uid)
     }
@@ -131,7 +139,7 @@ async fn read(
     origin: &str,
     namespace: &str,
     create: bool,
-) -> Result<Arc<str>, NotUsable> {
+) -> Result<(Arc<str>, bool), NotUsable> {
     let api = &connection.clients.calls;
     let object = match api.get(&namespace_path(namespace)).await {
         Ok(object) => object,
@@ -152,7 +160,8 @@ async fn read(
         Err(error) => return Err(error.into()),
     };
     let NamespaceText { metadata } = serde_json::from_str(object.json()).map_err(CallError::Unreadable)?;
-    judge(&metadata, origin, namespace)
+    let created = metadata.labels.get(names::ORIGIN).is_some_and(|found| found == origin);
+    Ok((judge(&metadata, origin, namespace)?, created))
 }
 
 fn judge(metadata: &Meta, origin: &str, namespace: &str) -> Result<Arc<str>, NotUsable> {

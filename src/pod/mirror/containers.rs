@@ -6,7 +6,7 @@ use super::patch::StatusPatch;
 
 /// A list of statuses, and the list of the local spec that says which containers are the local pod's own: what a
 /// worker's webhook injected is not shown (R25, R26).
-const LISTS: [(&str, &str); 3] = [
+pub(super) const LISTS: [(&str, &str); 3] = [
     ("initContainerStatuses", "initContainers"),
     ("containerStatuses", "containers"),
     ("ephemeralContainerStatuses", "ephemeralContainers"),
@@ -36,14 +36,7 @@ pub(super) fn mirror(patch: &mut StatusPatch<'_>, local: &Value, remote: &Value)
             .filter(|status| status["name"].as_str().is_some_and(|name| own.contains(&name)))
             .map(|status| status_of(status, &local["status"][statuses]))
             .collect();
-        patch.set(
-            statuses,
-            if mirrored.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(mirrored)
-            },
-        );
+        patch.set_list(statuses, mirrored);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conditions::{self, Said};
-use super::containers::list;
+use super::containers::{self, list};
 use super::patch::StatusPatch;
 use super::{Dispatched, is_final, is_terminating};
 
@@ -46,22 +46,11 @@ pub fn failed(local: &Value, reason: &str, message: &str, dispatched: &Dispatche
     for (field, value) in [("phase", "Failed"), ("reason", reason), ("message", message)] {
         patch.set(field, value.into());
     }
-    for statuses in [
-        "initContainerStatuses",
-        "containerStatuses",
-        "ephemeralContainerStatuses",
-    ] {
+    for (statuses, _) in containers::LISTS {
         let ended: Vec<Value> = list(&local["status"][statuses])
             .map(|status| end(status, reason, message))
             .collect();
-        patch.set(
-            statuses,
-            if ended.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(ended)
-            },
-        );
+        patch.set_list(statuses, ended);
     }
     let present = |kind: &&str| conditions::find(&local["status"]["conditions"], kind).is_some();
     let said: Vec<Said<'_>> = ["Ready", "ContainersReady"]

@@ -29,6 +29,18 @@ impl<'a> StatusPatch<'a> {
         }
     }
 
+    /// As [`Self::set`]; an empty list takes the field away.
+    pub(super) fn set_list(&mut self, field: &str, list: Vec<Value>) {
+        self.set(
+            field,
+            if list.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(list)
+            },
+        );
+    }
+
     pub(super) fn annotate(&mut self, key: &str, value: &str) {
         if self.local["metadata"]["annotations"][key] != value {
             self.annotations.insert(key.to_owned(), value.into());

@@ -26,89 +26,49 @@ const DROPPED: &[(&str, &str)] = &[
     ("finalizers", "nobody on the worker would ever remove them"),
 ];
 
-/// Keys of labels and annotations that are not copied.
-const DROPPED_KEYS: &[(Key, &str)] = &[
+/// Keys of labels and annotations that are not copied, each group with its reason.
+const DROPPED_KEYS: &[(&[Key], &str)] = &[
+    (&[Prefix(names::PREFIX)], "Portcullis' own, on the local pod only"),
     (
-        Key::Prefix(names::PREFIX),
-        "Portcullis' own, on the local pod only",
-    ),
-    (
-        Key::Domain("kueue.x-k8s.io"),
+        &[Domain("kueue.x-k8s.io")],
         "the manager's Kueue accounts for this pod, no Kueue on the worker does",
     ),
     (
-        Key::Exact("kubectl.kubernetes.io/last-applied-configuration"),
+        &[Exact("kubectl.kubernetes.io/last-applied-configuration")],
         "large, and nobody applied the copy",
     ),
     (
-        Key::Exact("kubernetes.io/limit-ranger"),
+        &[Exact("kubernetes.io/limit-ranger")],
         "tells what the manager's LimitRange did",
     ),
     (
-        Key::Exact("autoscaling.x-k8s.io/consume-provisioning-request"),
-        "names an object of the manager",
-    ),
-    (
-        Key::Exact("autoscaling.x-k8s.io/provisioning-class-name"),
-        "names an object of the manager",
-    ),
-    (
-        Key::Exact("cluster-autoscaler.kubernetes.io/consume-provisioning-request"),
-        "names an object of the manager",
-    ),
-    (
-        Key::Exact("cluster-autoscaler.kubernetes.io/provisioning-class-name"),
-        "names an object of the manager",
-    ),
-    (
-        Key::Exact("vpaUpdates"),
+        &[Exact("vpaUpdates"), Exact("vpaObservedContainers")],
         "tells what the manager's autoscaler did",
     ),
     (
-        Key::Exact("vpaObservedContainers"),
-        "tells what the manager's autoscaler did",
+        &[
+            Exact("autoscaling.x-k8s.io/consume-provisioning-request"),
+            Exact("autoscaling.x-k8s.io/provisioning-class-name"),
+            Exact("cluster-autoscaler.kubernetes.io/consume-provisioning-request"),
+            Exact("cluster-autoscaler.kubernetes.io/provisioning-class-name"),
+        ],
+        "names an object of the manager",
     ),
+    (&[Prefix("kubernetes.io/config.")], "the copy is no static pod"),
     (
-        Key::Exact("kubernetes.io/config.mirror"),
-        "the copy is no static pod",
-    ),
-    (
-        Key::Exact("kubernetes.io/config.hash"),
-        "the copy is no static pod",
-    ),
-    (
-        Key::Exact("kubernetes.io/config.seen"),
-        "the copy is no static pod",
-    ),
-    (
-        Key::Exact("kubernetes.io/config.source"),
-        "the copy is no static pod",
-    ),
-    (
-        Key::Exact("k8s.v1.cni.cncf.io/network-status"),
-        "the state of a network the copy is not on",
-    ),
-    (
-        Key::Exact("k8s.v1.cni.cncf.io/networks-status"),
-        "the state of a network the copy is not on",
-    ),
-    (
-        Key::Exact("k8s.ovn.org/pod-networks"),
-        "the state of a network the copy is not on",
-    ),
-    (
-        Key::Exact("cni.projectcalico.org/containerID"),
-        "the state of a network the copy is not on",
-    ),
-    (
-        Key::Exact("cni.projectcalico.org/podIP"),
-        "the state of a network the copy is not on",
-    ),
-    (
-        Key::Exact("cni.projectcalico.org/podIPs"),
+        &[
+            Exact("cni.projectcalico.org/containerID"),
+            Exact("cni.projectcalico.org/podIP"),
+            Exact("cni.projectcalico.org/podIPs"),
+            Exact("k8s.ovn.org/pod-networks"),
+            Exact("k8s.v1.cni.cncf.io/network-status"),
+            Exact("k8s.v1.cni.cncf.io/networks-status"),
+        ],
         "the state of a network the copy is not on",
     ),
 ];
+
+use Key::{Domain, Exact, Prefix};
 
 enum Key {
     Exact(&'static str),
@@ -164,7 +124,10 @@ fn keep_keys(
     }
     let mut kept = Map::new();
     for (key, value) in object(Some(value), path)? {
-        match DROPPED_KEYS.iter().find(|(dropped, _)| dropped.covers(key)) {
+        let dropped = DROPPED_KEYS
+            .iter()
+            .find(|(keys, _)| keys.iter().any(|dropped| dropped.covers(key)));
+        match dropped {
             Some((_, reason)) => log.dropped(format_args!("{path}[{key}]"), reason),
             None => _ = kept.insert(key.clone(), value.clone()),
         }

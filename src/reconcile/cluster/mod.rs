@@ -133,6 +133,7 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             cordoned: cluster.spec.cordoned,
             link: link_seen(&member.worker),
             pods,
+            created_namespaces: member.worker.spaces.created(),
         };
         let held = cluster.status.clone().unwrap_or_default();
         let next = status::status(&held, &facts, now);

@@ -44,12 +44,17 @@ pub struct Facts {
     pub link: LinkSeen,
     /// Pods committed to it.
     pub pods: PodCounts,
+    /// Namespaces that we created there, as far as this process knows.
+    pub created_namespaces: Vec<String>,
 }
 
 /// The status that the object should have.
 pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> WorkerClusterStatus {
     let mut next = held.clone();
     next.pods = facts.pods;
+    next.created_namespaces.extend(facts.created_namespaces.iter().cloned());
+    next.created_namespaces.sort();
+    next.created_namespaces.dedup();
     if let LinkSeen::Up { cluster_uid, version, .. } = &facts.link {
         next.cluster_uid = Some(cluster_uid.clone());
         next.version = Some(version.clone());
@@ -162,7 +167,7 @@ mod tests {
     }
 
     fn facts(link: LinkSeen, deleting: bool) -> Facts {
-        Facts { generation: Some(1), deleting, cordoned: false, link, pods: PodCounts::default() }
+        Facts { generation: Some(1), deleting, cordoned: false, link, pods: PodCounts::default(), created_namespaces: Vec::new() }
     }
 
     fn up(lost: Option<&str>) -> LinkSeen {

@@ -264,6 +264,9 @@ impl Cluster {
     /// # Errors
     /// It ended or did not become ready.
     pub async fn resume(&self, part: Part) -> Result<()> {
+        if part == Part::Kwok {
+            self.forget_node_leases().await?;
+        }
         self.spawn(part)?;
         self.await_part(part).await
     }
