@@ -4,6 +4,7 @@
 //! one. Run some of them: `cargo test --test cluster -- <part of a name>`.
 
 mod dispatch;
+mod guard;
 mod rig;
 
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use rig::{Case, Rig};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let cases: Vec<Case> = dispatch::cases();
+    let cases: Vec<Case> = [dispatch::cases(), guard::cases()].into_iter().flatten().collect();
     if arguments.list {
         return libtest_mimic::run(&arguments, trials(cases, None)).exit_code();
     }
