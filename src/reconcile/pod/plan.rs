@@ -128,3 +128,6 @@ fn mirror_pod_ips(observed: &Observed) -> bool {
         PolicySeen::NotOptedIn | PolicySeen::NotFound(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -254,7 +254,8 @@ fn lost(local: &LocalPod, committed: &Committed, why: &str, now: &Now) -> Plan {
         return Plan::default();
     }
     let dispatched = Dispatched {
-        status: true,
+        // What was never seen open must not look so afterwards: that would be a rollback (`RemoteRolledBack`).
+        status: local.seen_open,
         reason: "WorkerUnreachable".to_owned(),
         message: format!("{}: {why}; its last known state is shown", committed.cluster()),
     };
