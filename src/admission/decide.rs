@@ -216,10 +216,11 @@ fn behaviour(kind: Option<&dyn WorkloadKind>, subresource: &str, operation: Oper
         | (Treatment::GateTemplate | Treatment::Refuse, "status" | "scale", Create | Update | Delete) => {
             Behaviour::Leave(Reason::Subresource)
         }
-        (Treatment::GatePod | Treatment::GateTemplate | Treatment::Refuse, _, Connect | Unknown)
-        | (Treatment::GatePod | Treatment::GateTemplate | Treatment::Refuse, _, Create | Update | Delete) => {
-            Behaviour::Leave(Reason::Unknown)
-        }
+        (
+            Treatment::GatePod | Treatment::GateTemplate | Treatment::Refuse,
+            _,
+            Create | Update | Delete | Connect | Unknown,
+        ) => Behaviour::Leave(Reason::Unknown),
     }
 }
 
