@@ -199,7 +199,7 @@ fn every_binding_denies_and_every_policy_fails_closed() {
         let spec = &layer.object["spec"];
         match layer.kind {
             LayerKind::ValidatingAdmissionPolicyBinding => {
-                assert_eq!(spec["validationActions"], json!(["Deny"]))
+                assert_eq!(spec["validationActions"], json!(["Deny"]));
             }
             LayerKind::MutatingAdmissionPolicy | LayerKind::ValidatingAdmissionPolicy => {
                 assert_eq!(spec["failurePolicy"], "Fail");
