@@ -122,6 +122,7 @@ impl Verdict {
             reason: self.reason.clone(),
             message: self.message.clone(),
             retry_in: Some(self.until - now),
+            settling: false,
         })
     }
 }
