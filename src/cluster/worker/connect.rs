@@ -196,6 +196,17 @@ async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
     })
 }
 
+/// Asked only while something is missing: then somebody is about to grant it.
+async fn rights_changed(worker: &Worker, connection: &Connection) -> bool {
+    if connection.missing_rights.is_empty() && worker.forbidden("").is_none() {
+        return false;
+    }
+    let held = (connection.cluster_wide, connection.missing_rights.clone());
+    rights(connection.clients.calls.client())
+        .await
+        .is_ok_and(|now| now != held)
+}
+
 async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -245,6 +256,9 @@ async fn attend(
                 worker.set_suspect(false);
                 if worker.set_lost(None) {
                     events.link_changed(worker);
+                }
+                if rights_changed(worker, connection).await {
+                    break None; // connects anew with what it may do now
                 }
             }
             Ok(_) => {
@@ -355,6 +369,15 @@ impl Sink {
                     self.worker.store.removed(&pod);
                     let key = pod.key.clone();
                     self.events.pod_changed(&self.worker, key, Some(Arc::new(pod)));
+                }
+            }
+            Watched::Failed(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+            ) if status.code == 403 => {
+                if self.worker.set_forbidden(&self.namespace, &status.message) {
+                    tracing::info!(worker = %self.worker.name, namespace = %self.namespace, message = %status.message, "pods there may not be listed");
+                    self.events.link_changed(&self.worker);
                 }
             }
             Watched::Failed(error) => {

@@ -108,14 +108,22 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
 }
 
 /// Copies of exactly this local pod on workers whose lists are complete.
+/// Each once, though two WorkerClusters may lead to the same cluster.
 fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
-    observed
-        .workers
-        .iter()
-        .filter(|worker| worker.synced)
-        .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
-        .filter(|(_, remote)| remote.local_uid == local.uid)
-        .collect()
+    let mut copies: Vec<(&WorkerSeen, &RemotePod)> = Vec::new();
+    for worker in observed.workers.iter().filter(|worker| worker.synced) {
+        let Some(remote) = worker
+            .remote
+            .as_deref()
+            .filter(|remote| remote.local_uid == local.uid)
+        else {
+            continue;
+        };
+        if copies.iter().all(|(_, other)| other.uid != remote.uid) {
+            copies.push((worker, remote));
+        }
+    }
+    copies
 }
 
 fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {
