@@ -22,6 +22,8 @@ use storm::Storm;
 
 /// How long a healed world may take until everything that should run runs.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Counts and conditions of WorkerClusters follow what happened within this time.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,7 @@ pub async fn run(world: &World, portcullis: &Mutex<Portcullis>, options: Options
         println!("chaos: no rest: {error:#}");
     }
     violations.extend(checker.judge().await?);
+    tokio::time::sleep(SETTLE).await;
     violations.extend(checker.quiet(quiet).await?);
     load.delete_everything().await?;
     if let Err(error) = wait_for("nothing to be left", PATIENCE, async || checker.nothing_left().await).await {
