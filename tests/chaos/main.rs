@@ -4,6 +4,7 @@
 //! `cargo test --test chaos -- storm` runs the storm alone, `-- without` the rest.
 
 mod rig;
+mod stage;
 mod without;
 
 use std::process::ExitCode;
