@@ -32,6 +32,8 @@ pub struct Load<'a> {
     sets: Vec<(usize, String)>,
     foreign: Vec<Foreign>,
     counts: [u32; 4],
+    /// `CHAOS_VERBOSE`: what was refused is printed.
+    verbose: bool,
 }
 
 impl<'a> Load<'a> {
@@ -40,11 +42,12 @@ impl<'a> Load<'a> {
     /// # Errors
     /// The manager refused something.
     pub async fn prepare(world: &'a World, dice: Dice) -> Result<Self> {
-        let names: Vec<&str> = world.workers.iter().map(|worker| worker.cluster.name()).collect();
+        let mut names: Vec<&str> = world.workers.iter().map(|worker| worker.cluster.name()).collect();
         for (namespace, colocate) in NAMESPACES {
+            names.reverse(); // each worker is the first choice of somebody
             let policy = format!(
                 "{{apiVersion: portcullis.dev/v1alpha1, kind: DispatchPolicy, metadata: {{name: {namespace}}}, \
-                 spec: {{clusters: [{}], colocate: {colocate}, unschedulableAfter: 4s, namespaces: {{create: true}}}}}}",
+                 spec: {{clusters: [{}], colocate: {colocate}, unschedulableAfter: 1s, namespaces: {{create: true}}}}}}",
                 names.join(", ")
             );
             world.manager.apply(&policy).await?;
@@ -68,6 +71,7 @@ impl<'a> Load<'a> {
             sets: Vec::new(),
             foreign: Vec::new(),
             counts: [0; 4],
+            verbose: std::env::var_os("CHAOS_VERBOSE").is_some(),
         })
     }
 
@@ -78,6 +82,9 @@ impl<'a> Load<'a> {
             let began = Instant::now();
             let done = tokio::time::timeout(20 * SECOND, self.act(&mut cordoned)).await;
             let failed = !matches!(done, Ok(Ok(())));
+            if let (true, Ok(Err(error))) = (self.verbose, &done) {
+                println!("chaos: refused: {error:#}");
+            }
             self.counts[usize::from(failed)] += 1;
             let pause = self.dice.between(50 * SECOND / 1000, 900 * SECOND / 1000);
             tokio::time::sleep(pause.saturating_sub(began.elapsed())).await;
@@ -100,8 +107,8 @@ impl<'a> Load<'a> {
             54..72 => self.delete_something().await,
             72..80 => self.finish_on_worker().await,
             80..88 => self.delete_on_worker().await,
-            88..93 => self.foreign_namesake().await,
-            93..97 if cordoned.is_none() => {
+            88..92 => self.foreign_namesake().await,
+            92..97 if cordoned.is_none() => {
                 *cordoned = Some(Instant::now());
                 self.cordon().await
             }
@@ -281,8 +288,12 @@ impl<'a> Load<'a> {
         for (namespace, _) in NAMESPACES {
             let pods: Api<Pod> = Api::namespaced(self.workers[worker].clone(), namespace);
             let pod = json!({"metadata": {"name": name, "labels": {"whose": "not ours"}}, "spec": spec("foreign:1")});
-            let Ok(pod) = pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await else { continue };
-            self.foreign.push(Foreign { worker, pod });
+            // The worker has the namespace only once a pod of it came there.
+            match pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await {
+                Ok(pod) => self.foreign.push(Foreign { worker, pod }),
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }
