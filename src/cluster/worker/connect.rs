@@ -20,6 +20,7 @@ use crate::cluster::kubeconfig;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, follow};
 use crate::names;
+use crate::reconcile::faults::blind;
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -344,6 +345,9 @@ struct Sink {
 
 impl Sink {
     fn take(&mut self, watched: Watched<RawObject>) {
+        if matches!(watched, Watched::Event(Event::Apply(_) | Event::Delete(_))) && blind(&self.worker.name) {
+            return;
+        }
         match watched {
             Watched::Event(Event::Init) => self.listed.clear(),
             Watched::Event(Event::InitApply(object)) => {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::local::{LocalPod, RemotePod};
 use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
+use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
 
 /// What to do now, and when to look again.
@@ -67,7 +68,8 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
         return Plan::default();
     }
     let copies = copies(observed, local);
-    if copies.iter().any(|(_, remote)| remote.attempt > local.attempt) {
+    let newer = copies.iter().any(|(_, remote)| remote.attempt > local.attempt);
+    if newer && !dropped(Fault::Attempt) {
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),
         }); // rule 6
