@@ -23,12 +23,21 @@ pub struct Member {
 impl Fleet {
     /// The worker of this name.
     pub fn get(&self, name: &str) -> Option<Member> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned()
     }
 
     /// All, by name.
     pub fn all(&self) -> Vec<Member> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Registers a worker, or changes whether it is cordoned. True if something changed.
@@ -43,6 +52,9 @@ impl Fleet {
 
     /// Forgets a worker.
     pub fn remove(&self, name: &str) {
-        self.members.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.members
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
     }
 }

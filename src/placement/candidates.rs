@@ -48,7 +48,11 @@ pub enum Choice {
     /// A cluster that comes before every usable one is just being connected.
     Soon,
     /// No cluster now: one line for each, and the time of the first retry.
-    Nowhere { reason: &'static str, message: String, retry_in: Option<Duration> },
+    Nowhere {
+        reason: &'static str,
+        message: String,
+        retry_in: Option<Duration>,
+    },
 }
 
 /// Chooses the cluster for one pod. Placement is decided one at a time per workload (`RootState::Deciding`).
@@ -60,8 +64,14 @@ pub fn choose(strategy: Strategy, colocate: Colocate, candidates: &[Candidate], 
         (Colocate::Owner, RootState::Deciding) => Choice::Queue,
         (Colocate::Owner, RootState::Fixed(cluster)) => {
             match ordered.iter().find(|candidate| candidate.name == *cluster) {
-                Some(Candidate { rejection: None, name }) => Choice::Try(name.clone()),
-                Some(Candidate { rejection: Some(rejection), name }) => Choice::Nowhere {
+                Some(Candidate {
+                    rejection: None,
+                    name,
+                }) => Choice::Try(name.clone()),
+                Some(Candidate {
+                    rejection: Some(rejection),
+                    name,
+                }) => Choice::Nowhere {
                     reason: "WaitingForColocation",
                     message: format!(
                         "the other pods of this workload are on {name}: {}",
@@ -84,21 +94,39 @@ pub fn choose(strategy: Strategy, colocate: Colocate, candidates: &[Candidate], 
 
 fn first(ordered: &[&Candidate]) -> Choice {
     let settled = |candidate: &&&Candidate| {
-        candidate.rejection.as_ref().is_none_or(|rejection| rejection.settling)
+        candidate
+            .rejection
+            .as_ref()
+            .is_none_or(|rejection| rejection.settling)
     };
     match ordered.iter().find(settled) {
-        Some(Candidate { rejection: None, name }) => return Choice::Try(name.clone()),
-        Some(Candidate { rejection: Some(_), name: _ }) => return Choice::Soon,
+        Some(Candidate {
+            rejection: None,
+            name,
+        }) => return Choice::Try(name.clone()),
+        Some(Candidate {
+            rejection: Some(_),
+            name: _,
+        }) => return Choice::Soon,
         None => {}
     }
     let lines: Vec<String> = ordered
         .iter()
-        .filter_map(|candidate| Some(format!("{}: {}", candidate.name, sentence(candidate.rejection.as_ref()?))))
+        .filter_map(|candidate| {
+            Some(format!(
+                "{}: {}",
+                candidate.name,
+                sentence(candidate.rejection.as_ref()?)
+            ))
+        })
         .collect();
     Choice::Nowhere {
         reason: "NoClusterTakesIt",
         message: lines.join("; "),
-        retry_in: ordered.iter().filter_map(|candidate| candidate.rejection.as_ref()?.retry_in).min(),
+        retry_in: ordered
+            .iter()
+            .filter_map(|candidate| candidate.rejection.as_ref()?.retry_in)
+            .min(),
     }
 }
 
@@ -122,7 +150,9 @@ mod tests {
         check(
             "a! b!",
             &RootState::Free,
-            expect![[r#"Nowhere { reason: "NoClusterTakesIt", message: "a: no room (Full); b: no room (Full)", retry_in: Some(2s) }"#]],
+            expect![[
+                r#"Nowhere { reason: "NoClusterTakesIt", message: "a: no room (Full); b: no room (Full)", retry_in: Some(2s) }"#
+            ]],
         );
     }
 
@@ -136,12 +166,16 @@ mod tests {
         check(
             "a b!",
             &RootState::Fixed("b".into()),
-            expect![[r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on b: no room (Full)", retry_in: Some(2s) }"#]],
+            expect![[
+                r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on b: no room (Full)", retry_in: Some(2s) }"#
+            ]],
         );
         check(
             "a",
             &RootState::Fixed("gone".into()),
-            expect![[r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on gone, which its policy no longer names", retry_in: None }"#]],
+            expect![[
+                r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on gone, which its policy no longer names", retry_in: None }"#
+            ]],
         );
     }
 

@@ -37,11 +37,21 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let (notes, send_notes) = Notes::new(clients.calls.client().clone());
-    let executor = Executor::new(clients.calls.clone(), world.fleet.clone(), world.origin.clone(), leading);
+    let executor = Executor::new(
+        clients.calls.clone(),
+        world.fleet.clone(),
+        world.origin.clone(),
+        leading,
+    );
     let turns = Arc::new(Turns::new(world.clone(), executor, notes.clone(), metrics));
     let mut tasks = JoinSet::new();
     let listed = lists(world.clone(), ready);
-    tasks.spawn(manager::keep(clients.watches.clone(), world.clone(), listed.clone(), stop.clone()));
+    tasks.spawn(manager::keep(
+        clients.watches.clone(),
+        world.clone(),
+        listed.clone(),
+        stop.clone(),
+    ));
     tasks.spawn(cluster::keep(
         clients.calls.client().clone(),
         clients.watches,
@@ -53,7 +63,12 @@ pub async fn run(
     ));
     let failures: Arc<Mutex<HashMap<PodKey, u32>>> = Arc::default();
     for _ in 0..options.concurrency {
-        tasks.spawn(take_turns(world.clone(), turns.clone(), failures.clone(), stop.clone()));
+        tasks.spawn(take_turns(
+            world.clone(),
+            turns.clone(),
+            failures.clone(),
+            stop.clone(),
+        ));
     }
     let notes_task = tokio::spawn(send_notes);
     while tasks.join_next().await.is_some() {}
@@ -84,8 +99,16 @@ async fn take_turns(
             () = stop.cancelled() => return,
             key = world.queue.next() => key,
         };
-        let failed = failures.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied().unwrap_or(0);
-        let Turn { look_again, failed: again } = turns.take(&key, failed).await;
+        let failed = failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .copied()
+            .unwrap_or(0);
+        let Turn {
+            look_again,
+            failed: again,
+        } = turns.take(&key, failed).await;
         {
             let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
             if again {

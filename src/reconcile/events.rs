@@ -30,12 +30,20 @@ pub struct Note {
 impl Note {
     /// Nothing to worry about.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
-        Self { warning: false, reason: reason.to_owned(), message: message.into() }
+        Self {
+            warning: false,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
     }
 
     /// Something a user may have to do about.
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
-        Self { warning: true, reason: reason.to_owned(), message: message.into() }
+        Self {
+            warning: true,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
     }
 }
 
@@ -76,7 +84,13 @@ impl Notes {
 }
 
 async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, Note)>) {
-    let recorder = Recorder::new(client, Reporter { controller: names::PORTCULLIS.to_owned(), instance: None });
+    let recorder = Recorder::new(
+        client,
+        Reporter {
+            controller: names::PORTCULLIS.to_owned(),
+            instance: None,
+        },
+    );
     let mut told: HashMap<(String, String), Instant> = HashMap::new();
     let mut tokens = BURST;
     let mut filled = Instant::now();
@@ -92,7 +106,11 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         tokens -= 1.0;
         told.insert(topic, now);
         let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            type_: if note.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             action: note.reason.clone(),
             reason: note.reason,
             note: Some(shortened(note.message)),

@@ -34,11 +34,24 @@ pub enum Done {
     /// The remote pod as it is now.
     Remote { worker: Arc<str>, pod: Box<RemotePod> },
     /// The remote pod is being deleted.
-    Leaving { worker: Arc<str>, key: PodKey, uid: Arc<str> },
+    Leaving {
+        worker: Arc<str>,
+        key: PodKey,
+        uid: Arc<str>,
+    },
     /// Rule P: gone for ever, said by the cluster that the commit names.
-    ProvenGone { worker: Arc<str>, key: PodKey, cluster_uid: Arc<str>, uid: Arc<str> },
+    ProvenGone {
+        worker: Arc<str>,
+        key: PodKey,
+        cluster_uid: Arc<str>,
+        uid: Arc<str>,
+    },
     /// Gone as far as this answer tells; whoever needs a proof asks for it.
-    Absent { worker: Arc<str>, key: PodKey, uid: Arc<str> },
+    Absent {
+        worker: Arc<str>,
+        key: PodKey,
+        uid: Arc<str>,
+    },
 }
 
 /// Why a step did not happen.
@@ -47,9 +60,17 @@ pub enum Failure {
     /// The view was old; `Done` is what is there now.
     Stale(Done),
     /// This worker does not take this pod; another may.
-    Refused { worker: Arc<str>, reason: String, message: String },
+    Refused {
+        worker: Arc<str>,
+        reason: String,
+        message: String,
+    },
     /// This worker will take it later.
-    NotYet { worker: Arc<str>, reason: String, message: String },
+    NotYet {
+        worker: Arc<str>,
+        reason: String,
+        message: String,
+    },
     /// The manager's API server refuses what we write.
     Content { message: String },
     /// No usable answer; it may have taken effect. Look again after a pause.
@@ -72,7 +93,12 @@ impl Failure {
 impl Executor {
     /// An executor for the pods of this manager.
     pub fn new(manager: ClusterApi, fleet: Arc<Fleet>, origin: Arc<str>, leading: Leading) -> Self {
-        Self { manager, fleet, origin, _leading: leading }
+        Self {
+            manager,
+            fleet,
+            origin,
+            _leading: leading,
+        }
     }
 
     /// Makes one step.
@@ -81,27 +107,48 @@ impl Executor {
     /// [`Failure`]: what it means for the plan.
     pub async fn execute(&self, step: &Step) -> Result<Done, Failure> {
         match step {
-            Step::Prepare { worker, local, copy, create_namespace } => {
-                self.prepare(worker, local, copy, *create_namespace).await
-            }
-            Step::Commit { local, finalizers, cluster_uid, remote } => {
-                self.commit(local, finalizers, cluster_uid, remote).await
-            }
-            Step::Open { committed, remote, gate } => self.open(committed, remote, *gate).await,
+            Step::Prepare {
+                worker,
+                local,
+                copy,
+                create_namespace,
+            } => self.prepare(worker, local, copy, *create_namespace).await,
+            Step::Commit {
+                local,
+                finalizers,
+                cluster_uid,
+                remote,
+            } => self.commit(local, finalizers, cluster_uid, remote).await,
+            Step::Open {
+                committed,
+                remote,
+                gate,
+            } => self.open(committed, remote, *gate).await,
             Step::Delete { remote, why: _ } => self.delete(remote, None).await,
-            Step::TakeBack { remote, resource_version, reason: _ } => {
-                self.delete(remote, Some(resource_version)).await
+            Step::TakeBack {
+                remote,
+                resource_version,
+                reason: _,
+            } => self.delete(remote, Some(resource_version)).await,
+            Step::ClearCommit {
+                local,
+                finalizers,
+                attempt,
+            } => self.clear_commit(local, finalizers, *attempt).await,
+            Step::Mirror { local, patch }
+            | Step::Fail {
+                local,
+                patch,
+                reason: _,
+            } => self.write_status(local, patch).await,
+            Step::ReleaseFinalizer {
+                local,
+                index,
+                same_version,
+            } => self.release_finalizer(local, *index, *same_version).await,
+            Step::ProveRemoteGone { remote, cluster_uid } => {
+                self.prove_remote_gone(remote, cluster_uid).await
             }
-            Step::ClearCommit { local, finalizers, attempt } => {
-                self.clear_commit(local, finalizers, *attempt).await
-            }
-            Step::Mirror { local, patch } | Step::Fail { local, patch, reason: _ } => {
-                self.write_status(local, patch).await
-            }
-            Step::ReleaseFinalizer { local, index, same_version } => {
-                self.release_finalizer(local, *index, *same_version).await
-            }
-            Step::ProveRemoteGone { remote, cluster_uid } => self.prove_remote_gone(remote, cluster_uid).await,
             Step::ProveLocalGone { key, uid } => self.look_at_local(key, Some(uid)).await,
             Step::LookAtLocal { key } => self.look_at_local(key, None).await,
         }
@@ -109,12 +156,18 @@ impl Executor {
 
     fn worker(&self, name: &Arc<str>) -> Result<(Arc<Worker>, Arc<Connection>), Failure> {
         let member = self.fleet.get(name);
-        member.and_then(|member| Some((member.worker.clone(), member.worker.connection()?))).ok_or_else(|| {
-            Failure::Unavailable { cluster: name.clone(), words: "not connected".to_owned() }
-        })
+        member
+            .and_then(|member| Some((member.worker.clone(), member.worker.connection()?)))
+            .ok_or_else(|| Failure::Unavailable {
+                cluster: name.clone(),
+                words: "not connected".to_owned(),
+            })
     }
 }
 
 fn unavailable(cluster: &Arc<str>, error: &CallError) -> Failure {
-    Failure::Unavailable { cluster: cluster.clone(), words: error.words() }
+    Failure::Unavailable {
+        cluster: cluster.clone(),
+        words: error.words(),
+    }
 }

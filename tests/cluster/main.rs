@@ -16,7 +16,10 @@ use rig::{Case, Rig};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let cases: Vec<Case> = [dispatch::cases(), guard::cases()].into_iter().flatten().collect();
+    let cases: Vec<Case> = [dispatch::cases(), guard::cases()]
+        .into_iter()
+        .flatten()
+        .collect();
     if arguments.list {
         return libtest_mimic::run(&arguments, trials(cases, None)).exit_code();
     }
@@ -40,7 +43,11 @@ fn main() -> ExitCode {
     }
     print_sum(&first, &second);
     drop(rig);
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 fn print_sum(first: &Conclusion, second: &Conclusion) {
@@ -61,9 +68,9 @@ fn trials(cases: Vec<Case>, world: World) -> Vec<Trial> {
             Trial::test(case.name, move || {
                 let (rig, handle) = world.expect("a run has a world; a listing runs nothing");
                 let result = handle.block_on(async {
-                    tokio::time::timeout(case.limit, (case.run)(rig)).await.map_err(|_| {
-                        anyhow::anyhow!("not done in {:?}", case.limit)
-                    })?
+                    tokio::time::timeout(case.limit, (case.run)(rig))
+                        .await
+                        .map_err(|_| anyhow::anyhow!("not done in {:?}", case.limit))?
                 });
                 result.map_err(|error| format!("{error:#}").into())
             })

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Connection, Link, Problem, Worker};
 use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
+use crate::cluster::kubeconfig;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, follow};
-use crate::cluster::kubeconfig;
 use crate::names;
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 
@@ -42,7 +42,12 @@ pub trait LinkEvents: Send + Sync {
 }
 
 /// Connects, and stays connected until `stop`. A stop leaves the link as it is: whoever stopped it sets the next one.
-pub async fn keep(worker: Arc<Worker>, kubeconfig: Vec<u8>, events: Arc<dyn LinkEvents>, stop: CancellationToken) {
+pub async fn keep(
+    worker: Arc<Worker>,
+    kubeconfig: Vec<u8>,
+    events: Arc<dyn LinkEvents>,
+    stop: CancellationToken,
+) {
     let mut pause = FIRST_PAUSE;
     let mut misses = 0;
     while !stop.is_cancelled() {
@@ -92,11 +97,15 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
 }
 
 async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
-    let kubeconfig = kubeconfig::parse(bytes)
-        .map_err(|error| problem("UnsafeKubeconfig", error.to_string(), true))?;
-    let clients = Clients::from_kubeconfig(kubeconfig)
-        .await
-        .map_err(|_| problem("UnusableKubeconfig", "a certificate or key in it cannot be read".to_owned(), true))?;
+    let kubeconfig =
+        kubeconfig::parse(bytes).map_err(|error| problem("UnsafeKubeconfig", error.to_string(), true))?;
+    let clients = Clients::from_kubeconfig(kubeconfig).await.map_err(|_| {
+        problem(
+            "UnusableKubeconfig",
+            "a certificate or key in it cannot be read".to_owned(),
+            true,
+        )
+    })?;
     let cluster_uid = identify(&clients).await?;
     let version = clients
         .calls
@@ -106,7 +115,13 @@ async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
         .map_err(|error| call_problem(&error.into()))?
         .git_version;
     let (cluster_wide, missing_rights) = rights(clients.calls.client()).await?;
-    Ok(Connection { clients, cluster_uid, version, cluster_wide, missing_rights })
+    Ok(Connection {
+        clients,
+        cluster_uid,
+        version,
+        cluster_wide,
+        missing_rights,
+    })
 }
 
 /// The cluster's identity: the UID of its kube-system namespace.
@@ -114,28 +129,46 @@ async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
 /// # Errors
 /// Why it could not be read.
 pub async fn identify(clients: &Clients) -> Result<Arc<str>, Problem> {
-    let object =
-        clients.calls.get(&namespace_path("kube-system")).await.map_err(|error| call_problem(&error))?;
+    let object = clients
+        .calls
+        .get(&namespace_path("kube-system"))
+        .await
+        .map_err(|error| call_problem(&error))?;
     let uid = serde_json::from_str::<Value>(object.json())
         .ok()
         .and_then(|value| value.pointer("/metadata/uid")?.as_str().map(Arc::from));
-    uid.ok_or_else(|| problem("Unidentified", "its kube-system namespace has no UID".to_owned(), false))
+    uid.ok_or_else(|| {
+        problem(
+            "Unidentified",
+            "its kube-system namespace has no UID".to_owned(),
+            false,
+        )
+    })
 }
 
 fn problem(reason: &'static str, message: String, credential: bool) -> Problem {
-    Problem { reason, message, credential }
+    Problem {
+        reason,
+        message,
+        credential,
+    }
 }
 
 fn call_problem(error: &CallError) -> Problem {
     match error {
         CallError::Answered { code: 401, .. } => problem(
             "Unauthorized",
-            "the API server does not accept the credential of the kubeconfig; put a new one into the Secret".to_owned(),
+            "the API server does not accept the credential of the kubeconfig; put a new one into the Secret"
+                .to_owned(),
             true,
         ),
-        CallError::Answered { code: 403, message, .. } => {
-            problem("NotPermitted", format!("{message}; apply `portcullis manifests rbac-worker` there"), false)
-        }
+        CallError::Answered {
+            code: 403, message, ..
+        } => problem(
+            "NotPermitted",
+            format!("{message}; apply `portcullis manifests rbac-worker` there"),
+            false,
+        ),
         CallError::Answered { .. } | CallError::Unanswered(_) | CallError::Unreadable(_) => {
             problem("Unreachable", error.words(), false)
         }
@@ -155,7 +188,11 @@ async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
         }
     }
     // Without the cluster-wide role rights are per namespace: each namespace tells by itself.
-    Ok(if cluster_wide { (true, missing) } else { (false, Vec::new()) })
+    Ok(if cluster_wide {
+        (true, missing)
+    } else {
+        (false, Vec::new())
+    })
 }
 
 async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
@@ -192,10 +229,26 @@ async fn attend(
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let problem = loop {
         if connection.cluster_wide {
-            watch_in(worker, connection, events, &watches_stop, &mut watches, &mut followed, "");
+            watch_in(
+                worker,
+                connection,
+                events,
+                &watches_stop,
+                &mut watches,
+                &mut followed,
+                "",
+            );
         } else {
             for namespace in events.namespaces() {
-                watch_in(worker, connection, events, &watches_stop, &mut watches, &mut followed, &namespace);
+                watch_in(
+                    worker,
+                    connection,
+                    events,
+                    &watches_stop,
+                    &mut watches,
+                    &mut followed,
+                    &namespace,
+                );
             }
         }
         tokio::select! {
@@ -255,7 +308,9 @@ fn watch_in(
         namespace: namespace.into(),
         listed: HashSet::new(),
     };
-    watches.spawn(follow(api, config, stop.clone(), move |watched| sink.take(watched)));
+    watches.spawn(follow(api, config, stop.clone(), move |watched| {
+        sink.take(watched)
+    }));
 }
 
 /// Puts what a watch shows into the store and asks for turns.

@@ -71,8 +71,11 @@ pub struct Problem {
 impl Worker {
     /// A worker that has not connected yet.
     pub fn new(name: &str) -> Self {
-        let connecting =
-            Problem { reason: "Connecting", message: "not connected yet".to_owned(), credential: false };
+        let connecting = Problem {
+            reason: "Connecting",
+            message: "not connected yet".to_owned(),
+            credential: false,
+        };
         Self {
             name: name.into(),
             store: PodStore::default(),
@@ -111,8 +114,14 @@ impl Worker {
     /// Why nothing new may be placed here now, as far as the connection tells.
     pub fn rejection(&self, namespace: &str) -> Option<Rejection> {
         let because = |reason: &str, message: String| {
-            let settling = matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
-            Some(Rejection { reason: reason.to_owned(), message, retry_in: None, settling })
+            let settling =
+                matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
+            Some(Rejection {
+                reason: reason.to_owned(),
+                message,
+                retry_in: None,
+                settling,
+            })
         };
         match &**self.link.load() {
             Link::Down(problem) => because(problem.reason, problem.message.clone()),
@@ -141,7 +150,10 @@ impl Worker {
     }
 
     fn set_synced(&self, namespace: &str) {
-        self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.into());
+        self.synced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(namespace.into());
     }
 
     fn unsync(&self) {

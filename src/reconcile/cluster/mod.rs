@@ -126,7 +126,9 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
         let name = cluster.name_any();
         let pods = counts.get(name.as_str()).copied().unwrap_or_default();
         keep_finalizer(client, &cluster, pods.committed > 0).await;
-        let Some(member) = world.fleet.get(&name) else { continue };
+        let Some(member) = world.fleet.get(&name) else {
+            continue;
+        };
         let facts = Facts {
             generation: cluster.metadata.generation,
             deleting: cluster.metadata.deletion_timestamp.is_some(),
@@ -141,8 +143,13 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             write_status::<WorkerCluster>(client, &name, &json!({ "status": next })).await;
         }
     }
-    let policies: Vec<_> =
-        world.policies.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+    let policies: Vec<_> = world
+        .policies
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .values()
+        .cloned()
+        .collect();
     for policy in policies {
         let held = policy.status.clone().unwrap_or_default();
         let why_not = |name: &str| why_not(world, name);
@@ -157,7 +164,9 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
 fn count(world: &World) -> BTreeMap<String, PodCounts> {
     let mut counts: BTreeMap<String, PodCounts> = BTreeMap::new();
     for pod in world.locals.all() {
-        let Some(committed) = pod.committed() else { continue };
+        let Some(committed) = pod.committed() else {
+            continue;
+        };
         if pod.phase == Phase::Terminal && !pod.terminating {
             continue;
         }
@@ -179,14 +188,18 @@ fn link_seen(worker: &Worker) -> LinkSeen {
             cluster_uid: connection.cluster_uid.to_string(),
             version: connection.version.clone(),
             lost: worker.lost().map(|words| words.to_string()),
-            not_permitted: (!connection.missing_rights.is_empty()).then(|| missing(&connection.missing_rights)),
+            not_permitted: (!connection.missing_rights.is_empty())
+                .then(|| missing(&connection.missing_rights)),
         },
     }
 }
 
 fn why_not(world: &World, name: &str) -> Option<(String, String)> {
     match world.fleet.get(name) {
-        None => Some(("ClusterNotFound".to_owned(), format!("there is no WorkerCluster {name}"))),
+        None => Some((
+            "ClusterNotFound".to_owned(),
+            format!("there is no WorkerCluster {name}"),
+        )),
         Some(member) if member.cordoned => Some(("Cordoned".to_owned(), "it is cordoned".to_owned())),
         Some(member) => match &*member.worker.link() {
             Link::Down(problem) => Some((problem.reason.to_owned(), problem.message.clone())),
@@ -202,8 +215,19 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
 /// A namespace whose label names no policy gets an Event; its pods say it in their condition.
 fn tell_unknown_policies(world: &World, notes: &Notes) {
     for namespace in world.namespaces.opted_in() {
-        let Some(policy) = world.namespaces.get(&namespace).and_then(|opt_in| opt_in.dispatch) else { continue };
-        if world.policies.read().unwrap_or_else(PoisonError::into_inner).contains_key(&*policy) {
+        let Some(policy) = world
+            .namespaces
+            .get(&namespace)
+            .and_then(|opt_in| opt_in.dispatch)
+        else {
+            continue;
+        };
+        if world
+            .policies
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&*policy)
+        {
             continue;
         }
         let about = ObjectReference {
@@ -223,15 +247,24 @@ fn tell_unknown_policies(world: &World, notes: &Notes) {
 
 /// Ours while committed work is on the cluster.
 async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
-    let held = cluster.finalizers().iter().any(|name| name == names::WORK_REMAINS);
+    let held = cluster
+        .finalizers()
+        .iter()
+        .any(|name| name == names::WORK_REMAINS);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     let finalizers: Vec<&str> = match (work, held, deleting) {
-        (true, false, false) => {
-            cluster.finalizers().iter().map(String::as_str).chain([names::WORK_REMAINS]).collect()
-        }
-        (false, true, _) => {
-            cluster.finalizers().iter().map(String::as_str).filter(|name| *name != names::WORK_REMAINS).collect()
-        }
+        (true, false, false) => cluster
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .chain([names::WORK_REMAINS])
+            .collect(),
+        (false, true, _) => cluster
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != names::WORK_REMAINS)
+            .collect(),
         (true, true, _) | (false, false, _) | (true, false, true) => return,
     };
     let patch = json!({"metadata": {
@@ -240,7 +273,10 @@ async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
         "finalizers": finalizers,
     }});
     let api = Api::<WorkerCluster>::all(client.clone());
-    if let Err(error) = api.patch(&cluster.name_any(), &params(), &Patch::Merge(patch)).await {
+    if let Err(error) = api
+        .patch(&cluster.name_any(), &params(), &Patch::Merge(patch))
+        .await
+    {
         tracing::info!(cluster = %cluster.name_any(), %error, "finalizer not written; the next beat tries again");
     }
 }
@@ -259,5 +295,8 @@ where
 }
 
 fn params() -> PatchParams {
-    PatchParams { field_manager: Some(names::PORTCULLIS.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(names::PORTCULLIS.to_owned()),
+        ..PatchParams::default()
+    }
 }

@@ -38,7 +38,11 @@ struct RunningLink {
 
 impl Registry {
     pub(super) fn new(world: Arc<World>, changed: Arc<Notify>) -> Self {
-        Self { world, changed, state: Mutex::default() }
+        Self {
+            world,
+            changed,
+            state: Mutex::default(),
+        }
     }
 
     pub(super) fn clusters(&self) -> Vec<WorkerCluster> {
@@ -52,8 +56,12 @@ impl Registry {
         for name in &names {
             self.converge_one(&mut state, name, stop);
         }
-        let gone: Vec<String> =
-            state.links.keys().filter(|name| !state.clusters.contains_key(*name)).cloned().collect();
+        let gone: Vec<String> = state
+            .links
+            .keys()
+            .filter(|name| !state.clusters.contains_key(*name))
+            .cloned()
+            .collect();
         for name in gone {
             if let Some(link) = state.links.remove(&name) {
                 link.stop.cancel();
@@ -64,7 +72,9 @@ impl Registry {
     }
 
     fn converge_one(self: &Arc<Self>, state: &mut State, name: &str, stop: &CancellationToken) {
-        let Some(cluster) = state.clusters.get(name) else { return };
+        let Some(cluster) = state.clusters.get(name) else {
+            return;
+        };
         let cordoned = cluster.spec.cordoned || cluster.metadata.deletion_timestamp.is_some();
         let kubeconfig = kubeconfig(cluster, &state.secrets);
         let worker = match self.world.fleet.get(name) {
@@ -74,16 +84,25 @@ impl Registry {
         if self.world.fleet.set(worker.clone(), cordoned) {
             self.world.look_at_all();
         }
-        if state.links.get(name).is_some_and(|link| link.kubeconfig == kubeconfig) {
+        if state
+            .links
+            .get(name)
+            .is_some_and(|link| link.kubeconfig == kubeconfig)
+        {
             return;
         }
         let link_stop = stop.child_token();
-        let started = RunningLink { kubeconfig: kubeconfig.clone(), stop: link_stop.clone() };
+        let started = RunningLink {
+            kubeconfig: kubeconfig.clone(),
+            stop: link_stop.clone(),
+        };
         if let Some(old) = state.links.insert(name.to_owned(), started) {
             old.stop.cancel();
         }
-        let events: Arc<dyn LinkEvents> =
-            Arc::new(Events { world: self.world.clone(), changed: self.changed.clone() });
+        let events: Arc<dyn LinkEvents> = Arc::new(Events {
+            world: self.world.clone(),
+            changed: self.changed.clone(),
+        });
         match kubeconfig {
             Ok(bytes) => {
                 tokio::spawn(connect::keep(worker, bytes, events, link_stop));
@@ -147,19 +166,33 @@ impl Registry {
 
 fn kubeconfig(cluster: &WorkerCluster, secrets: &BTreeMap<String, Secret>) -> Result<Vec<u8>, Problem> {
     let reference = &cluster.spec.kubeconfig_secret_ref;
-    let problem = |reason, message| Problem { reason, message, credential: true };
+    let problem = |reason, message| Problem {
+        reason,
+        message,
+        credential: true,
+    };
     let secret = secrets.get(&reference.name).ok_or_else(|| {
         problem(
             "SecretNotFound",
-            format!("Secret {:?} (spec.kubeconfigSecretRef) does not exist in our namespace; create it", reference.name),
+            format!(
+                "Secret {:?} (spec.kubeconfigSecretRef) does not exist in our namespace; create it",
+                reference.name
+            ),
         )
     })?;
-    let data = secret.data.as_ref().and_then(|data| data.get(&reference.key)).ok_or_else(|| {
-        problem(
-            "SecretKeyNotFound",
-            format!("Secret {:?} has no key {:?}; put the kubeconfig under it", reference.name, reference.key),
-        )
-    })?;
+    let data = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(&reference.key))
+        .ok_or_else(|| {
+            problem(
+                "SecretKeyNotFound",
+                format!(
+                    "Secret {:?} has no key {:?}; put the kubeconfig under it",
+                    reference.name, reference.key
+                ),
+            )
+        })?;
     Ok(data.0.clone())
 }
 
@@ -172,7 +205,9 @@ struct Events {
 impl LinkEvents for Events {
     fn pod_changed(&self, _worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>) {
         if let Some(pod) = removed.filter(|pod| pod.phase == crate::reconcile::pod::local::Phase::Terminal) {
-            self.world.memories.change(&key, |memory| memory.ended = Some(pod));
+            self.world
+                .memories
+                .change(&key, |memory| memory.ended = Some(pod));
         }
         self.world.queue.add(key);
     }

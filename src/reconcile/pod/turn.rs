@@ -37,7 +37,12 @@ impl Turns {
         notes: Notes,
         metrics: Arc<super::metrics::PodMetrics>,
     ) -> Self {
-        Self { world, executor, notes, metrics }
+        Self {
+            world,
+            executor,
+            notes,
+            metrics,
+        }
     }
 
     /// One turn. Answers when to look again even if nothing changes.
@@ -46,19 +51,37 @@ impl Turns {
         let mut taken = 0;
         let turn = loop {
             let now = now();
-            let Some(observed) = self.world.observe(key, now.monotonic) else { break Turn::default() };
-            let Plan { steps, look_again, orphans, deciding: _ } = plan(&observed, &now);
+            let Some(observed) = self.world.observe(key, now.monotonic) else {
+                break Turn::default();
+            };
+            let Plan {
+                steps,
+                look_again,
+                orphans,
+                deciding: _,
+            } = plan(&observed, &now);
             self.metrics.orphans(key, &orphans);
             if steps.is_empty() {
                 self.forget_if_nothing_is_left(&observed);
-                break Turn { look_again, failed: false };
+                break Turn {
+                    look_again,
+                    failed: false,
+                };
             }
             if steps == previous || taken > MOST_STEPS {
-                break Turn { look_again: Some(pause(failures)), failed: true };
+                break Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                };
             }
             match self.steps(&observed, &steps, &mut taken, failures).await {
                 Ok(End::Again) => previous = steps,
-                Ok(End::Wait) => break Turn { look_again, failed: false },
+                Ok(End::Wait) => {
+                    break Turn {
+                        look_again,
+                        failed: false,
+                    };
+                }
                 Err(turn) => break turn,
             }
         };
@@ -78,7 +101,11 @@ impl Turns {
             *taken += 1;
             let started = Instant::now();
             let result = self.executor.execute(step).await;
-            self.metrics.step(step.name(), result.as_ref().err().map_or("ok", Failure::name), started.elapsed());
+            self.metrics.step(
+                step.name(),
+                result.as_ref().err().map_or("ok", Failure::name),
+                started.elapsed(),
+            );
             tracing::debug!(pod = %observed.key, step = step.name(), ok = result.is_ok(), "step");
             match result {
                 Ok(done) => {
@@ -141,10 +168,18 @@ impl Turns {
             }
             Done::Leaving { worker, key, uid } => {
                 if let Some(member) = self.world.fleet.get(&worker) {
-                    member.worker.store.change(&key, &uid, |pod| pod.terminating = true);
+                    member
+                        .worker
+                        .store
+                        .change(&key, &uid, |pod| pod.terminating = true);
                 }
             }
-            Done::ProvenGone { worker, key, cluster_uid, uid } => {
+            Done::ProvenGone {
+                worker,
+                key,
+                cluster_uid,
+                uid,
+            } => {
                 self.world.memories.change(&key, |memory| {
                     memory.remote_gone.insert((cluster_uid, uid.clone()));
                 });
@@ -164,7 +199,11 @@ impl Turns {
         let key = &observed.key;
         match failure {
             Failure::Stale(_) => Turn::soon(),
-            Failure::Refused { worker, reason, message } => {
+            Failure::Refused {
+                worker,
+                reason,
+                message,
+            } => {
                 self.refuse(key, &worker, &reason, &message);
                 self.metrics.refused(&worker);
                 if let Some(local) = &observed.local {
@@ -172,21 +211,34 @@ impl Turns {
                 }
                 Turn::soon()
             }
-            Failure::NotYet { worker, reason, message } => {
+            Failure::NotYet {
+                worker,
+                reason,
+                message,
+            } => {
                 tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
                 self.wait(key, &worker, &reason, &message);
-                Turn { look_again: Some(NOT_YET), failed: true }
+                Turn {
+                    look_again: Some(NOT_YET),
+                    failed: true,
+                }
             }
             Failure::Content { message } => {
                 tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, "WriteRefused", &message);
                 }
-                Turn { look_again: Some(pause(failures).max(NOT_YET)), failed: true }
+                Turn {
+                    look_again: Some(pause(failures).max(NOT_YET)),
+                    failed: true,
+                }
             }
             Failure::Unavailable { cluster, words } => {
                 tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
-                Turn { look_again: Some(pause(failures)), failed: true }
+                Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                }
             }
         }
     }
@@ -194,7 +246,9 @@ impl Turns {
     fn refuse(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
         self.world.memories.change(key, |memory| {
             let refusals = memory.verdicts.get(worker).map_or(0, |verdict| verdict.refusals);
-            let wait = FIRST_VERDICT.saturating_mul(1 << refusals.min(6)).min(LONGEST_VERDICT);
+            let wait = FIRST_VERDICT
+                .saturating_mul(1 << refusals.min(6))
+                .min(LONGEST_VERDICT);
             let verdict = Verdict {
                 reason: reason.to_owned(),
                 message: message.to_owned(),
@@ -208,17 +262,22 @@ impl Turns {
     /// A passing reason is shown like a verdict, but the same worker is asked again at once when it is over.
     fn wait(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
         let shown = format!("{worker}: {message} ({reason})");
-        self.world.memories.change(key, |memory| memory.passing = Some(shown));
+        self.world
+            .memories
+            .change(key, |memory| memory.passing = Some(shown));
     }
 
     fn note(&self, observed: &Observed, step: &Step) {
         let Some(local) = &observed.local else { return };
         let note = match step {
             Step::Open { remote, .. } => Note::normal("Dispatched", format!("runs on {}", remote.worker)),
-            Step::TakeBack { remote, reason, .. } => {
-                Note::warning("TakenBack", format!("{} did not schedule it: {reason}", remote.worker))
+            Step::TakeBack { remote, reason, .. } => Note::warning(
+                "TakenBack",
+                format!("{} did not schedule it: {reason}", remote.worker),
+            ),
+            Step::Fail { reason, .. } => {
+                Note::warning(reason, "its remote pod is lost; see condition Dispatched")
             }
-            Step::Fail { reason, .. } => Note::warning(reason, "its remote pod is lost; see condition Dispatched"),
             Step::Prepare { .. }
             | Step::Commit { .. }
             | Step::Delete { .. }
@@ -262,12 +321,17 @@ pub struct Turn {
 
 impl Turn {
     fn soon() -> Self {
-        Self { look_again: Some(Duration::from_millis(1)), failed: false }
+        Self {
+            look_again: Some(Duration::from_millis(1)),
+            failed: false,
+        }
     }
 }
 
 fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.min(8)).min(LONGEST_PAUSE)
+    FIRST_PAUSE
+        .saturating_mul(1 << failures.min(8))
+        .min(LONGEST_PAUSE)
 }
 
 fn now() -> Now {

@@ -16,20 +16,33 @@ pub(super) fn plan(
     copies: &[(&WorkerSeen, &RemotePod)],
     now: &Now,
 ) -> Plan {
-    if let Some((_, _)) = copies.iter().find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt) {
-        return Plan::step(Step::LookAtLocal { key: local.key.clone() }).and_look_in(Some(Duration::from_secs(2))); // rule 4
-    }
-    if let Some((worker, remote)) =
-        copies.iter().find(|(_, remote)| remote.attempt < local.attempt && !remote.terminating)
+    if let Some((_, _)) = copies
+        .iter()
+        .find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt)
     {
-        return Plan::step(Step::Delete { remote: target(worker, remote), why: "of an earlier attempt" }); // rule 5
+        return Plan::step(Step::LookAtLocal {
+            key: local.key.clone(),
+        })
+        .and_look_in(Some(Duration::from_secs(2))); // rule 4
+    }
+    if let Some((worker, remote)) = copies
+        .iter()
+        .find(|(_, remote)| remote.attempt < local.attempt && !remote.terminating)
+    {
+        return Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "of an earlier attempt",
+        }); // rule 5
     }
     let rules = match rules(observed) {
         Ok(rules) => rules,
         Err((reason, message)) => return withdraw(local, copies, reason, message, now),
     };
     if !local.other_gates.is_empty() {
-        let message = format!("waits for other scheduling gates: {}", local.other_gates.join(", "));
+        let message = format!(
+            "waits for other scheduling gates: {}",
+            local.other_gates.join(", ")
+        );
         return withdraw(local, copies, "WaitingForGates", message, now);
     }
     if let Some(plan) = name_is_held(observed, local, now) {
@@ -68,10 +81,16 @@ fn withdraw(
     let mut steps: Vec<Step> = copies
         .iter()
         .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
-        .map(|(worker, remote)| Step::Delete { remote: target(worker, remote), why: reason })
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: reason,
+        })
         .collect();
     steps.extend(say(local, &waiting(reason, message), now));
-    Plan { steps, ..Plan::default() }
+    Plan {
+        steps,
+        ..Plan::default()
+    }
 }
 
 /// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
@@ -87,9 +106,13 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         })?;
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
     let message = match (holder.terminating, proven) {
-        (true, _) => {
-            waiting("PreviousPodTerminating", format!("{}: the copy of an earlier pod of this name is terminating", worker.name))
-        }
+        (true, _) => waiting(
+            "PreviousPodTerminating",
+            format!(
+                "{}: the copy of an earlier pod of this name is terminating",
+                worker.name
+            ),
+        ),
         (false, true) => waiting(
             "OrphanHoldsName",
             format!(
@@ -100,7 +123,10 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
     };
     let steps = say(local, &message, now).into_iter().collect();
-    Some(Plan { steps, ..Plan::default() })
+    Some(Plan {
+        steps,
+        ..Plan::default()
+    })
 }
 
 fn place(
@@ -120,32 +146,63 @@ fn place(
         Choice::Try(first) => ready_copy(rules, copies, &root).unwrap_or(first),
         Choice::Queue => return Plan::default(),
         Choice::Soon => return Plan::wait(Duration::from_millis(200)),
-        Choice::Nowhere { reason, message, retry_in } => {
+        Choice::Nowhere {
+            reason,
+            message,
+            retry_in,
+        } => {
             return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
         }
     };
-    let Some(worker) = observed.workers.iter().find(|worker| worker.name == cluster && worker.synced) else {
+    let Some(worker) = observed
+        .workers
+        .iter()
+        .find(|worker| worker.name == cluster && worker.synced)
+    else {
         return Plan::wait(Duration::from_secs(5));
     };
     let stray: Vec<Step> = copies
         .iter()
         .filter(|(other, _)| other.name != cluster)
-        .map(|(other, remote)| Step::Delete { remote: target(other, remote), why: "another cluster was chosen" })
+        .map(|(other, remote)| Step::Delete {
+            remote: target(other, remote),
+            why: "another cluster was chosen",
+        })
         .collect();
     if !stray.is_empty() {
-        return Plan { steps: stray, deciding: true, ..Plan::default() };
+        return Plan {
+            steps: stray,
+            deciding: true,
+            ..Plan::default()
+        };
     }
     if let Some(passing) = &observed.memory.passing
         && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
     {
-        return Plan { steps: vec![step], deciding: true, ..Plan::default() };
+        return Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        };
     }
-    let ready = copies.iter().find(|(other, _)| other.name == cluster).map(|(_, remote)| *remote);
+    let ready = copies
+        .iter()
+        .find(|(other, _)| other.name == cluster)
+        .map(|(_, remote)| *remote);
     match next(observed, local, worker, ready, rules) {
-        Ok(step) => Plan { steps: vec![step], deciding: true, ..Plan::default() },
+        Ok(step) => Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        },
         Err(unreadable) => {
-            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now).into_iter().collect();
-            Plan { steps, ..Plan::default() }
+            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now)
+                .into_iter()
+                .collect();
+            Plan {
+                steps,
+                ..Plan::default()
+            }
         }
     }
 }
@@ -165,7 +222,10 @@ fn next(
             cluster_uid: worker.cluster_uid.clone(),
             remote: target(worker, remote),
         },
-        Some(remote) => Step::Delete { remote: target(worker, remote), why: "made from an older spec" }, // rule 3b
+        Some(remote) => Step::Delete {
+            remote: target(worker, remote),
+            why: "made from an older spec",
+        }, // rule 3b
         None => Step::Prepare {
             worker: worker.name.clone(),
             local: local_target(local),
@@ -175,7 +235,11 @@ fn next(
     })
 }
 
-fn ready_copy(rules: &PolicyRules, copies: &[(&WorkerSeen, &RemotePod)], root: &RootState) -> Option<Arc<str>> {
+fn ready_copy(
+    rules: &PolicyRules,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    root: &RootState,
+) -> Option<Arc<str>> {
     let allowed = |name: &Arc<str>| match root {
         RootState::Fixed(cluster) => cluster == name,
         RootState::Free | RootState::Deciding => true,
@@ -192,6 +256,9 @@ fn ready_copy(rules: &PolicyRules, copies: &[(&WorkerSeen, &RemotePod)], root: &
 fn marks(observed: &Observed) -> CopyMarks<'_> {
     CopyMarks {
         origin: &observed.origin,
-        owner: Some(NamespaceOwner { name: &observed.key.namespace, uid: "" }),
+        owner: Some(NamespaceOwner {
+            name: &observed.key.namespace,
+            uid: "",
+        }),
     }
 }

@@ -211,6 +211,7 @@ fn candidate(worker: &Worker) -> Candidate {
         reason: "Full".to_owned(),
         message: "no room".to_owned(),
         retry_in: Some(Duration::from_secs(2)),
+        settling: false,
     });
     Candidate {
         name: worker.name.clone(),
