@@ -93,6 +93,7 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
     worker.spaces.clear();
     worker.unsync();
     worker.set_lost(None);
+    worker.set_suspect(false);
     worker.set_link(Link::Up(connection.clone()));
 }
 
@@ -241,6 +242,7 @@ async fn attend(
         match identify(&connection.clients).await {
             Ok(uid) if uid == connection.cluster_uid => {
                 misses = 0;
+                worker.set_suspect(false);
                 if worker.set_lost(None) {
                     events.link_changed(worker);
                 }
@@ -255,6 +257,7 @@ async fn attend(
             Err(found) if found.credential => break Some(found),
             Err(found) => {
                 misses += 1;
+                worker.set_suspect(true);
                 if misses >= LOST_AFTER_MISSES && worker.set_lost(Some(found.message)) {
                     events.link_changed(worker);
                 }

@@ -235,7 +235,6 @@ fn tell_unknown_policies(world: &World, notes: &Notes) {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(namespace.to_string()),
-            uid: Some(namespace.to_string()),
             ..ObjectReference::default()
         };
         let sentence = format!(
