@@ -66,15 +66,15 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let probes = probes::spawn(probes_listener, health.clone(), metrics.clone(), end.clone())?;
     let mut tasks = JoinSet::new();
     keep_certificate(&args, &clients, &certificate, &metrics, &end, &mut tasks)?;
-    layers::keep(
-        &args,
-        &clients,
-        &certificate,
-        &metrics,
-        &health,
-        &shutdown.begin,
-        &mut tasks,
-    );
+    layers::keep(layers::Parts {
+        args: &args,
+        clients: &clients,
+        resolver: &certificate,
+        metrics: &metrics,
+        health: &health,
+        stop: &shutdown.begin,
+        tasks: &mut tasks,
+    });
 
     let Some(origin) = origin(&clients, &shutdown.begin).await else {
         end.cancel();
@@ -109,11 +109,11 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let options = controller::Options {
         namespace: args.namespace.clone(),
         concurrency: args.concurrent_pods,
+        metrics: metrics.pods.clone(),
     };
     tasks.spawn(controller::run(
         clients,
         world,
-        metrics.pods.clone(),
         options,
         Leading::alone(),
         move || lists.met("complete"),

@@ -15,16 +15,28 @@ use crate::telemetry::health::{Check, Health};
 use crate::telemetry::metrics::Metrics;
 use crate::tls::Resolver;
 
+/// What keeping them needs.
+pub(super) struct Parts<'a> {
+    pub(super) args: &'a ServeArgs,
+    pub(super) clients: &'a Clients,
+    pub(super) resolver: &'a Arc<Resolver>,
+    pub(super) metrics: &'a Arc<Metrics>,
+    pub(super) health: &'a Arc<Health>,
+    pub(super) stop: &'a CancellationToken,
+    pub(super) tasks: &'a mut JoinSet<()>,
+}
+
 /// Starts keeping them until `stop`.
-pub(super) fn keep(
-    args: &ServeArgs,
-    clients: &Clients,
-    resolver: &Arc<Resolver>,
-    metrics: &Arc<Metrics>,
-    health: &Arc<Health>,
-    stop: &CancellationToken,
-    tasks: &mut JoinSet<()>,
-) {
+pub(super) fn keep(parts: Parts<'_>) {
+    let Parts {
+        args,
+        clients,
+        resolver,
+        metrics,
+        health,
+        stop,
+        tasks,
+    } = parts;
     let (publish, ca_bundle) = watch::channel(Vec::new());
     tasks.spawn(follow_ca(resolver.clone(), publish, stop.clone()));
     let told = Told {
@@ -100,7 +112,7 @@ impl Told {
                 );
             }
             ConfigState::Failed(words) => {
-                tracing::warn!(kind = kind.kind(), name, words, "a layer cannot be kept")
+                tracing::warn!(kind = kind.kind(), name, words, "a layer cannot be kept");
             }
             ConfigState::Current | ConfigState::BundleWritten | ConfigState::KeptOtherwise => {}
         }
@@ -118,9 +130,9 @@ impl Told {
             .map(|(object, state)| format!("{object} is {}", state.name()))
             .collect();
         if bad.is_empty() {
-            self.line.met("as rendered")
+            self.line.met("as rendered");
         } else {
-            self.line.unmet(bad.join("; "))
+            self.line.unmet(bad.join("; "));
         }
     }
 }

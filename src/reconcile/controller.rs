@@ -24,13 +24,14 @@ pub struct Options {
     pub namespace: String,
     /// Turns at a time.
     pub concurrency: usize,
+    /// What is counted.
+    pub metrics: Arc<PodMetrics>,
 }
 
 /// Runs until `stop`; answers when nothing writes any more. `ready` is called when the manager's lists are complete.
 pub async fn run(
     clients: Clients,
     world: Arc<World>,
-    metrics: Arc<PodMetrics>,
     options: Options,
     leading: Leading,
     ready: impl Fn() + Send + Sync + 'static,
@@ -41,9 +42,15 @@ pub async fn run(
         clients.calls.clone(),
         world.fleet.clone(),
         world.origin.clone(),
+        options.concurrency,
         leading,
     );
-    let turns = Arc::new(Turns::new(world.clone(), executor, notes.clone(), metrics));
+    let turns = Arc::new(Turns::new(
+        world.clone(),
+        executor,
+        notes.clone(),
+        options.metrics,
+    ));
     let mut tasks = JoinSet::new();
     let listed = lists(world.clone(), ready);
     tasks.spawn(manager::keep(
@@ -53,8 +60,7 @@ pub async fn run(
         stop.clone(),
     ));
     tasks.spawn(cluster::keep(
-        clients.calls.client().clone(),
-        clients.watches,
+        clients,
         options.namespace,
         world.clone(),
         notes,

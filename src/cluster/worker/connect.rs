@@ -1,6 +1,6 @@
 //! Keeps the link to one worker: identify it, list and watch its pods, notice when it is lost.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +93,7 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
     worker.spaces.clear();
     worker.unsync();
     worker.set_lost(None);
+    worker.set_suspect(false);
     worker.set_link(Link::Up(connection.clone()));
 }
 
@@ -221,36 +222,19 @@ async fn attend(
     events: &Arc<dyn LinkEvents>,
     stop: &CancellationToken,
 ) -> Option<Problem> {
-    let watches_stop = stop.child_token();
-    let mut watches = JoinSet::new();
-    let mut followed = BTreeMap::new();
+    let mut watches = PodWatches {
+        worker,
+        connection,
+        events,
+        stop: stop.child_token(),
+        tasks: JoinSet::new(),
+        followed: BTreeSet::new(),
+    };
     let mut misses = 0;
     let mut ping = tokio::time::interval(PING_EVERY);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let problem = loop {
-        if connection.cluster_wide {
-            watch_in(
-                worker,
-                connection,
-                events,
-                &watches_stop,
-                &mut watches,
-                &mut followed,
-                "",
-            );
-        } else {
-            for namespace in events.namespaces() {
-                watch_in(
-                    worker,
-                    connection,
-                    events,
-                    &watches_stop,
-                    &mut watches,
-                    &mut followed,
-                    &namespace,
-                );
-            }
-        }
+        watches.start();
         tokio::select! {
             () = stop.cancelled() => break None,
             _ = ping.tick() => {}
@@ -258,6 +242,7 @@ async fn attend(
         match identify(&connection.clients).await {
             Ok(uid) if uid == connection.cluster_uid => {
                 misses = 0;
+                worker.set_suspect(false);
                 if worker.set_lost(None) {
                     events.link_changed(worker);
                 }
@@ -272,45 +257,67 @@ async fn attend(
             Err(found) if found.credential => break Some(found),
             Err(found) => {
                 misses += 1;
+                worker.set_suspect(true);
                 if misses >= LOST_AFTER_MISSES && worker.set_lost(Some(found.message)) {
                     events.link_changed(worker);
                 }
             }
         }
     };
-    watches_stop.cancel();
-    while watches.join_next().await.is_some() {}
+    watches.end().await;
     problem
 }
 
-fn watch_in(
-    worker: &Arc<Worker>,
-    connection: &Arc<Connection>,
-    events: &Arc<dyn LinkEvents>,
-    stop: &CancellationToken,
-    watches: &mut JoinSet<()>,
-    followed: &mut BTreeMap<Arc<str>, ()>,
-    namespace: &str,
-) {
-    if followed.insert(namespace.into(), ()).is_some() {
-        return;
+/// The pod watches of one connection: one for all namespaces, or one for each of interest.
+struct PodWatches<'a> {
+    worker: &'a Arc<Worker>,
+    connection: &'a Arc<Connection>,
+    events: &'a Arc<dyn LinkEvents>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    followed: BTreeSet<Arc<str>>,
+}
+
+impl PodWatches<'_> {
+    /// Starts those that are missing.
+    fn start(&mut self) {
+        if self.connection.cluster_wide {
+            self.follow("");
+        } else {
+            for namespace in self.events.namespaces() {
+                self.follow(&namespace);
+            }
+        }
     }
-    let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
-    let client = connection.clients.watches.clone();
-    let api: Api<RawObject> = match namespace {
-        "" => Api::all_with(client, &resource),
-        _ => Api::namespaced_with(client, namespace, &resource),
-    };
-    let config = watcher::Config::default().labels(&format!("{}={}", names::ORIGIN, events.origin()));
-    let mut sink = Sink {
-        worker: worker.clone(),
-        events: events.clone(),
-        namespace: namespace.into(),
-        listed: HashSet::new(),
-    };
-    watches.spawn(follow(api, config, stop.clone(), move |watched| {
-        sink.take(watched)
-    }));
+
+    fn follow(&mut self, namespace: &str) {
+        if !self.followed.insert(namespace.into()) {
+            return;
+        }
+        let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        let client = self.connection.clients.watches.clone();
+        let api: Api<RawObject> = match namespace {
+            "" => Api::all_with(client, &resource),
+            _ => Api::namespaced_with(client, namespace, &resource),
+        };
+        let ours = format!("{}={}", names::ORIGIN, self.events.origin());
+        let mut sink = Sink {
+            worker: self.worker.clone(),
+            events: self.events.clone(),
+            namespace: namespace.into(),
+            listed: HashSet::new(),
+        };
+        let config = watcher::Config::default().labels(&ours);
+        self.tasks
+            .spawn(follow(api, config, self.stop.clone(), move |watched| {
+                sink.take(watched);
+            }));
+    }
+
+    async fn end(mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
 }
 
 /// Puts what a watch shows into the store and asks for turns.

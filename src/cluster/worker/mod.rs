@@ -4,6 +4,7 @@ pub mod connect;
 pub mod space;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ pub struct Worker {
     /// Its namespaces, as last read.
     pub spaces: Spaces,
     known_since: Instant,
+    /// It left the last ping unanswered: calls are not tried, so that they do not hold up those of others (R44).
+    suspect: AtomicBool,
+    in_flight: AtomicUsize,
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
@@ -81,6 +85,8 @@ impl Worker {
             store: PodStore::default(),
             spaces: Spaces::default(),
             known_since: Instant::now(),
+            suspect: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
@@ -103,6 +109,21 @@ impl Worker {
     /// Why the worker counts as lost, if it does.
     pub fn lost(&self) -> Option<Arc<String>> {
         self.lost.load_full()
+    }
+
+    /// A place for one call, unless so many are under way already. It is given back when the value is dropped.
+    pub fn enter(self: &Arc<Self>, most: usize) -> Option<InFlight> {
+        let place = InFlight(self.clone());
+        (self.in_flight.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
+    }
+
+    /// Whether it left the last ping unanswered.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    fn set_suspect(&self, suspect: bool) {
+        self.suspect.store(suspect, Ordering::Release);
     }
 
     /// Whether the initial list of this namespace is complete, and the worker is connected (rule 0).
@@ -158,6 +179,15 @@ impl Worker {
 
     fn unsync(&self) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A call to a worker that is under way.
+pub struct InFlight(Arc<Worker>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -22,6 +22,7 @@ use super::events::{Note, Notes};
 use super::pod::local::Phase;
 use super::pod::world::World;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
+use crate::cluster::client::Clients;
 use crate::cluster::watch::{Watched, follow};
 use crate::cluster::worker::{Link, Worker, missing};
 use crate::names;
@@ -31,14 +32,14 @@ const BEAT: Duration = Duration::from_secs(2);
 
 /// Keeps links and statuses until `stop`. `listed` is called once for each list that is complete for the first time.
 pub async fn keep(
-    client: Client,
-    watches: Client,
+    clients: Clients,
     namespace: String,
     world: Arc<World>,
     notes: Notes,
     listed: impl Fn() + Clone + Send + 'static,
     stop: CancellationToken,
 ) {
+    let (client, watches) = (clients.calls.client().clone(), clients.watches);
     let changed = Arc::new(Notify::new());
     let registry = Arc::new(Registry::new(world.clone(), changed.clone()));
     let tasks = [
@@ -234,7 +235,6 @@ fn tell_unknown_policies(world: &World, notes: &Notes) {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(namespace.to_string()),
-            uid: Some(namespace.to_string()),
             ..ObjectReference::default()
         };
         let sentence = format!(

@@ -19,6 +19,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
+const BUSY: Duration = Duration::from_millis(50);
 const NOT_YET: Duration = Duration::from_secs(1);
 
 /// Takes turns.
@@ -233,6 +234,10 @@ impl Turns {
                     failed: true,
                 }
             }
+            Failure::Busy => Turn {
+                look_again: Some(BUSY),
+                failed: false,
+            },
             Failure::Unavailable { cluster, words } => {
                 tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
                 Turn {

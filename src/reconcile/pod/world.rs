@@ -125,7 +125,7 @@ impl World {
         let held = self.memories.get(key).unscheduled_since.map(|(uid, _)| uid);
         if held != waiting {
             self.memories.change(key, |memory| {
-                memory.unscheduled_since = waiting.map(|uid| (uid, now))
+                memory.unscheduled_since = waiting.map(|uid| (uid, now));
             });
         }
     }
