@@ -169,8 +169,7 @@ impl Lane {
 /// A status of the usual size; another one each time, as a write that changes nothing costs nothing.
 fn status(pair: &Pair, version: &str, time: usize) -> Value {
     let now = "2026-01-01T00:00:00Z";
-    let condition =
-        |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": format!("Time{time}")});
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": format!("Time{time}")});
     let kinds = [
         "PodScheduled",
         "Initialized",

@@ -58,7 +58,11 @@ async fn run() -> Result<()> {
             figures[place].push(measured);
         }
     }
-    for (rounds, &lanes) in figures.iter().zip(&in_flight).filter(|(rounds, _)| rounds.len() > 1) {
+    for (rounds, &lanes) in figures
+        .iter()
+        .zip(&in_flight)
+        .filter(|(rounds, _)| rounds.len() > 1)
+    {
         println!("{}", Figures::median(rounds).line(lanes, "median"));
     }
     println!("load {}", table::load());
@@ -163,7 +167,14 @@ async fn throughput(scene: &mut Scene, place: usize, pods: usize) -> Result<Figu
     let space = scene.space().await?;
     let three = bare(scene, &space, pods, lanes, 0.0).await?;
     let space = scene.space().await?;
-    let all = bare(scene, &space, pods, lanes, ours.steps.count("mirror") / pods as f64).await?;
+    let all = bare(
+        scene,
+        &space,
+        pods,
+        lanes,
+        ours.steps.count("mirror") / pods as f64,
+    )
+    .await?;
     let rate = |took: Duration| pods as f64 / took.as_secs_f64();
     if std::env::var_os("STEPS").is_some() {
         println!("  {lanes} in flight: {}", ours.steps.per_pod(pods as f64));
@@ -211,10 +222,7 @@ async fn dispatch(scene: &mut Scene, place: usize, pods: usize) -> Result<Dispat
         cpu: process::cpu(portcullis)? - cpu,
         rss: [empty, process::rss(portcullis)?],
     };
-    scene.portcullis[place]
-        .1
-        .sigterm(Duration::from_secs(20))
-        .await?;
+    scene.portcullis[place].1.sigterm(Duration::from_secs(20)).await?;
     scene.empty(&space).await?;
     Ok(dispatched)
 }

@@ -125,9 +125,7 @@ impl Scene {
         });
         let mut admin = Line::open(&self.world.manager.kubeconfig_for("admin")).await?;
         let path = "/apis/portcullis.dev/v1alpha1/dispatchpolicies";
-        admin
-            .call(Method::POST, path, OBJECT, policy.to_string())
-            .await?;
+        admin.call(Method::POST, path, OBJECT, policy.to_string()).await?;
         Ok(())
     }
 

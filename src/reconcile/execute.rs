@@ -9,8 +9,8 @@ mod remote;
 
 use std::sync::Arc;
 
-use super::pod::local::{LocalPod, PodKey, RemotePod};
 use super::faults::{Fault, dropped, hold};
+use super::pod::local::{LocalPod, PodKey, RemotePod};
 use super::step::Step;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::fleet::Fleet;
