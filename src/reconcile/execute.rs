@@ -10,6 +10,7 @@ mod remote;
 use std::sync::Arc;
 
 use super::pod::local::{LocalPod, PodKey, RemotePod};
+use super::faults::{Fault, dropped, hold};
 use super::step::Step;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::fleet::Fleet;
@@ -118,6 +119,7 @@ impl Executor {
     /// # Errors
     /// [`Failure`]: what it means for the plan.
     pub async fn execute(&self, step: &Step) -> Result<Done, Failure> {
+        hold(step.name(), step.key()).await;
         match step {
             Step::Prepare {
                 worker,
@@ -161,6 +163,10 @@ impl Executor {
             Step::ProveRemoteGone { remote, cluster_uid } => {
                 self.prove_remote_gone(remote, cluster_uid).await
             }
+            Step::ProveLocalGone { key, uid } if dropped(Fault::LocalProof) => Ok(Done::LocalGone {
+                key: key.clone(),
+                uid: uid.clone(),
+            }),
             Step::ProveLocalGone { key, uid } => self.look_at_local(key, Some(uid)).await,
             Step::LookAtLocal { key } => self.look_at_local(key, None).await,
         }

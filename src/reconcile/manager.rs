@@ -11,6 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::faults::blind;
 use super::pod::local::{LocalPod, PodKey};
 use super::pod::world::World;
 use crate::cluster::raw::RawObject;
@@ -69,6 +70,7 @@ fn pods_sink(world: Arc<World>, listed: impl Fn() + Send + 'static) -> impl FnMu
             }
             world.look_at_all();
         }
+        Watched::Event(Event::Apply(_) | Event::Delete(_)) if blind("manager") => {}
         Watched::Event(Event::Apply(object)) => {
             if let Some(pod) = read(&object) {
                 let key = pod.key.clone();

@@ -110,4 +110,21 @@ impl Step {
             Self::LookAtLocal { .. } => "look-at-local",
         }
     }
+
+    /// The pair it is about.
+    pub fn key(&self) -> &PodKey {
+        match self {
+            Self::Prepare { local, .. }
+            | Self::Commit { local, .. }
+            | Self::ClearCommit { local, .. }
+            | Self::Mirror { local, .. }
+            | Self::Fail { local, .. }
+            | Self::ReleaseFinalizer { local, .. } => &local.key,
+            Self::Open { remote, .. }
+            | Self::Delete { remote, .. }
+            | Self::TakeBack { remote, .. }
+            | Self::ProveRemoteGone { remote, .. } => &remote.key,
+            Self::ProveLocalGone { key, .. } | Self::LookAtLocal { key } => key,
+        }
+    }
 }

@@ -20,6 +20,7 @@ use crate::cluster::kubeconfig;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, follow};
 use crate::names;
+use crate::reconcile::faults::blind;
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -196,6 +197,17 @@ async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
     })
 }
 
+/// Asked only while something is missing: then somebody is about to grant it.
+async fn rights_changed(worker: &Worker, connection: &Connection) -> bool {
+    if connection.missing_rights.is_empty() && worker.forbidden("").is_none() {
+        return false;
+    }
+    let held = (connection.cluster_wide, connection.missing_rights.clone());
+    rights(connection.clients.calls.client())
+        .await
+        .is_ok_and(|now| now != held)
+}
+
 async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -245,6 +257,9 @@ async fn attend(
                 worker.set_suspect(false);
                 if worker.set_lost(None) {
                     events.link_changed(worker);
+                }
+                if rights_changed(worker, connection).await {
+                    break None; // connects anew with what it may do now
                 }
             }
             Ok(_) => {
@@ -330,6 +345,9 @@ struct Sink {
 
 impl Sink {
     fn take(&mut self, watched: Watched<RawObject>) {
+        if matches!(watched, Watched::Event(Event::Apply(_) | Event::Delete(_))) && blind(&self.worker.name) {
+            return;
+        }
         match watched {
             Watched::Event(Event::Init) => self.listed.clear(),
             Watched::Event(Event::InitApply(object)) => {
@@ -355,6 +373,15 @@ impl Sink {
                     self.worker.store.removed(&pod);
                     let key = pod.key.clone();
                     self.events.pod_changed(&self.worker, key, Some(Arc::new(pod)));
+                }
+            }
+            Watched::Failed(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+            ) if status.code == 403 => {
+                if self.worker.set_forbidden(&self.namespace, &status.message) {
+                    tracing::info!(worker = %self.worker.name, namespace = %self.namespace, message = %status.message, "pods there may not be listed");
+                    self.events.link_changed(&self.worker);
                 }
             }
             Watched::Failed(error) => {

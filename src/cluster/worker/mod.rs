@@ -1,9 +1,10 @@
 //! One worker cluster: its link, its pods, its namespaces.
 
 pub mod connect;
+pub mod events;
 pub mod space;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ pub struct Worker {
     lost: ArcSwapOption<String>,
     /// Namespaces whose initial list is complete; the empty name stands for all.
     synced: Mutex<HashSet<Arc<str>>>,
+    /// Namespaces whose pods may not be listed, in the API server's words; the empty name stands for all.
+    forbidden: Mutex<BTreeMap<Arc<str>, String>>,
 }
 
 /// The state of the connection.
@@ -90,6 +93,7 @@ impl Worker {
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
+            forbidden: Mutex::default(),
         }
     }
 
@@ -153,9 +157,15 @@ impl Worker {
             Link::Up(connection) if !connection.missing_rights.is_empty() => {
                 because("NotPermitted", missing(&connection.missing_rights))
             }
-            Link::Up(_) if !self.synced(namespace) => {
-                because("Syncing", "its pods are being listed".to_owned())
-            }
+            Link::Up(_) if !self.synced(namespace) => match self.forbidden(namespace) {
+                Some(words) => because(
+                    "NotPermitted",
+                    format!(
+                        "{words}; apply `portcullis manifests rbac-worker-namespaced --worker-namespace {namespace}` there"
+                    ),
+                ),
+                None => because("Syncing", "its pods are being listed".to_owned()),
+            },
             Link::Up(_) => None,
         }
     }
@@ -175,10 +185,33 @@ impl Worker {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(namespace.into());
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(namespace);
+    }
+
+    /// Why pods of this namespace may not be listed, if they may not.
+    pub fn forbidden(&self, namespace: &str) -> Option<String> {
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(namespace)
+            .cloned()
+    }
+
+    /// True if that is news.
+    fn set_forbidden(&self, namespace: &str, words: &str) -> bool {
+        let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+        forbidden.insert(namespace.into(), words.to_owned()).is_none()
     }
 
     fn unsync(&self) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 }
 

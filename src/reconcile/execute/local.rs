@@ -8,7 +8,7 @@ use super::{Done, Executor, Failure, unavailable};
 use crate::cluster::api::{CallError, PatchKind, pod_path};
 use crate::cluster::raw::RawObject;
 use crate::names;
-use crate::reconcile::faults::{Fault, dropped};
+use crate::reconcile::faults::{Fault, dropped, hold};
 use crate::reconcile::pod::local::{LocalPod, PodKey};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
@@ -36,7 +36,13 @@ impl Executor {
         if !dropped(Fault::CommitVersion) {
             patch["metadata"]["resourceVersion"] = (*local.resource_version).into();
         }
-        self.patch_local(local, "", PatchKind::Merge, &patch).await
+        let committed = self.patch_local(local, "", PatchKind::Merge, &patch).await?;
+        if dropped(Fault::FinalizerApart) {
+            hold("finalizer", &local.key).await;
+            let second = json!({"metadata": {"uid": &*local.uid, "finalizers": with_ours(&finalizers)}});
+            return self.patch_local(local, "", PatchKind::Merge, &second).await;
+        }
+        Ok(committed)
     }
 
     pub(super) async fn clear_commit(
@@ -67,13 +73,17 @@ impl Executor {
     }
 
     pub(super) async fn write_status(&self, local: &LocalTarget, patch: &Value) -> Result<Done, Failure> {
-        if !dropped(Fault::StatusPreconditions) {
+        let left_out: &[&str] = if dropped(Fault::StatusPreconditions) {
+            &["uid", "resourceVersion"]
+        } else if dropped(Fault::StatusVersion) {
+            &["resourceVersion"]
+        } else {
             return self.patch_local(local, "/status", PatchKind::Merge, patch).await;
-        }
+        };
         let mut patch = patch.clone();
-        for field in ["uid", "resourceVersion"] {
+        for field in left_out {
             if let Some(metadata) = patch["metadata"].as_object_mut() {
-                metadata.remove(field);
+                metadata.remove(*field);
             }
         }
         self.patch_local(local, "/status", PatchKind::Merge, &patch).await
@@ -100,12 +110,6 @@ impl Executor {
 
     /// A quorum read. With a UID: whether that one is gone.
     pub(super) async fn look_at_local(&self, key: &PodKey, uid: Option<&Arc<str>>) -> Result<Done, Failure> {
-        if let (true, Some(uid)) = (dropped(Fault::LocalProof), uid) {
-            return Ok(Done::LocalGone {
-                key: key.clone(),
-                uid: uid.clone(),
-            });
-        }
         match self.manager.get(&pod_path(&key.namespace, &key.name)).await {
             Ok(object) => {
                 let pod = read(&object)?;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::local::{LocalPod, RemotePod};
 use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
+use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
 
 /// What to do now, and when to look again.
@@ -67,7 +68,8 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
         return Plan::default();
     }
     let copies = copies(observed, local);
-    if copies.iter().any(|(_, remote)| remote.attempt > local.attempt) {
+    let newer = copies.iter().any(|(_, remote)| remote.attempt > local.attempt);
+    if newer && !dropped(Fault::Attempt) {
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),
         }); // rule 6
@@ -108,14 +110,22 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
 }
 
 /// Copies of exactly this local pod on workers whose lists are complete.
+/// Each once, though two WorkerClusters may lead to the same cluster.
 fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
-    observed
-        .workers
-        .iter()
-        .filter(|worker| worker.synced)
-        .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
-        .filter(|(_, remote)| remote.local_uid == local.uid)
-        .collect()
+    let mut copies: Vec<(&WorkerSeen, &RemotePod)> = Vec::new();
+    for worker in observed.workers.iter().filter(|worker| worker.synced) {
+        let Some(remote) = worker
+            .remote
+            .as_deref()
+            .filter(|remote| remote.local_uid == local.uid)
+        else {
+            continue;
+        };
+        if copies.iter().all(|(_, other)| other.uid != remote.uid) {
+            copies.push((worker, remote));
+        }
+    }
+    copies
 }
 
 fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {

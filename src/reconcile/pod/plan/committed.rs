@@ -116,7 +116,7 @@ fn opened(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &Wo
             "WaitingOnWorker"
         }
         .to_owned(),
-        message: on_worker(worker, remote),
+        message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
     Plan {
@@ -126,12 +126,24 @@ fn opened(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &Wo
     }
 }
 
-fn on_worker(worker: &WorkerSeen, remote: &RemotePod) -> String {
+/// Where it is, and what keeps it from being ready: what its status says, and the worker's last Warning about it.
+fn on_worker(worker: &WorkerSeen, remote: &RemotePod, memory: &Memory) -> String {
     let waits = mirror::waiting_reason(&json(&remote.json));
-    match (waits, &remote.node) {
-        (Some(words), _) => format!("on {}: {words}", worker.name),
-        (None, Some(node)) => format!("on {}, node {node}", worker.name),
-        (None, None) => format!("on {}", worker.name),
+    let heard = memory
+        .heard
+        .as_ref()
+        .filter(|heard| heard.remote == remote.uid && !remote.ready);
+    let warning = heard.and_then(|heard| heard.warning.clone()).filter(|warning| {
+        let words = warning
+            .split_once(": ")
+            .map_or(warning.as_str(), |(_, words)| words);
+        !waits.as_ref().is_some_and(|waits| waits.contains(words))
+    });
+    let wrong: Vec<String> = waits.into_iter().chain(warning).collect();
+    match (wrong.is_empty(), &remote.node) {
+        (false, _) => format!("on {}: {}", worker.name, wrong.join("; ")),
+        (true, Some(node)) => format!("on {}, node {node}", worker.name),
+        (true, None) => format!("on {}", worker.name),
     }
 }
 
@@ -300,7 +312,10 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
     let dispatched = Dispatched {
         status: true,
         reason: "Terminating".to_owned(),
-        message: format!("{}; being deleted there", on_worker(worker, remote)),
+        message: format!(
+            "{}; being deleted there",
+            on_worker(worker, remote, &Memory::default())
+        ),
     };
     let delete = (!remote.terminating).then(|| Step::Delete {
         remote: target(worker, remote),

@@ -8,6 +8,7 @@ use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen}
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
+use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 
 pub(super) fn plan(
@@ -16,10 +17,16 @@ pub(super) fn plan(
     copies: &[(&WorkerSeen, &RemotePod)],
     now: &Now,
 ) -> Plan {
-    if let Some((_, _)) = copies
+    let opened = copies
         .iter()
-        .find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt)
-    {
+        .find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt);
+    if let (Some((worker, remote)), true) = (opened, dropped(Fault::OpenedCopy)) {
+        return Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "fault: an opened copy counts as a stray",
+        });
+    }
+    if opened.is_some() {
         return Plan::step(Step::LookAtLocal {
             key: local.key.clone(),
         })
@@ -45,7 +52,9 @@ pub(super) fn plan(
         );
         return withdraw(local, copies, "WaitingForGates", message, now);
     }
-    if let Some(plan) = name_is_held(observed, local, now) {
+    if !dropped(Fault::HeldName)
+        && let Some(plan) = name_is_held(observed, local, now)
+    {
         return plan;
     }
     if copies.iter().any(|(_, remote)| remote.terminating) {
@@ -216,7 +225,7 @@ fn next(
 ) -> Result<Step, UnreadablePod> {
     let pod = super::json(&local.json);
     Ok(match ready {
-        Some(remote) if remote.source == source(&pod)? => Step::Commit {
+        Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Step::Commit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),
             cluster_uid: worker.cluster_uid.clone(),
