@@ -1,1 +1,231 @@
-//! Module app.
+//! `portcullis serve`: everything wired, started in order, ended in order.
+
+mod layers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::server::{Admit, RequestLimits, Route, Webhook};
+use crate::admission::{self, NamespaceFacts, NamespaceLabels};
+use crate::args::ServeArgs;
+use crate::cluster::client::Clients;
+use crate::cluster::leading::Leading;
+use crate::cluster::namespaces::Namespaces;
+use crate::cluster::worker::connect::identify;
+use crate::reconcile::controller;
+use crate::reconcile::pod::world::World;
+use crate::telemetry::health::{Check, Health};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{logs, probes};
+use crate::tls::issue::ServerNames;
+use crate::tls::{self, DrainBudget, Limits, Resolver, Shutdown, files, secret};
+
+/// The path of the mutating webhook.
+pub const MUTATE: &str = "/mutate";
+const IDENTIFY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// If a port, the kubeconfig or a certificate folder cannot be used. Everything that may pass is retried instead.
+pub fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    tls::install_crypto();
+    tls::forbid_core_dumps().context("forbid core dumps")?;
+    let _flush = logs::init(args.log_format, &args.log_level)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("reconcile")
+        .build()
+        .context("start the runtime")?;
+    runtime.block_on(run(args))
+}
+
+async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let shutdown = Shutdown::on_signals().context("listen to signals")?;
+    let metrics = Metrics::new();
+    let health = Health::new();
+    let certificate = Resolver::new();
+    let end = CancellationToken::new();
+    let webhook_listener = tls::bind(args.webhook_bind)
+        .with_context(|| format!("--webhook-bind {}: listen", args.webhook_bind))?;
+    let probes_listener = tls::bind(args.metrics_bind)
+        .with_context(|| format!("--metrics-bind {}: listen", args.metrics_bind))?;
+    let clients = Clients::of_manager(args.kubeconfig.as_deref())
+        .await
+        .context("reach the manager")?;
+
+    let resolver = certificate.clone();
+    health.require_fn("certificate", move || resolver.ready(jiff::Timestamp::now()));
+    let leaving = health.require("serving");
+    let lists = health.require("lists");
+    leaving.met("");
+    let probes = probes::spawn(probes_listener, health.clone(), metrics.clone(), end.clone())?;
+    let mut tasks = JoinSet::new();
+    keep_certificate(&args, &clients, &certificate, &metrics, &end, &mut tasks)?;
+    layers::keep(layers::Parts {
+        args: &args,
+        clients: &clients,
+        resolver: &certificate,
+        metrics: &metrics,
+        health: &health,
+        stop: &shutdown.begin,
+        tasks: &mut tasks,
+    });
+
+    let Some(origin) = origin(&clients, &shutdown.begin).await else {
+        end.cancel();
+        return probes
+            .join()
+            .await
+            .context("end the probes")?
+            .context("serve probes");
+    };
+    let world = Arc::new(World::new(origin));
+    let webhook = Webhook {
+        routes: vec![Route {
+            path: MUTATE,
+            webhook: "mutate",
+            admit: admit(&args.namespace, &world.namespaces),
+        }],
+        resolver: certificate.clone(),
+        metrics: metrics.clone(),
+        limits: Limits::default(),
+        requests: RequestLimits::default(),
+        drain: DrainBudget {
+            total: args.drain_timeout,
+            ..DrainBudget::default()
+        },
+    };
+    let webhook = admission::server::spawn(
+        webhook,
+        webhook_listener,
+        health.beat("admission"),
+        shutdown.clone(),
+    )?;
+    let options = controller::Options {
+        namespace: args.namespace.clone(),
+        concurrency: args.concurrent_pods,
+        metrics: metrics.pods.clone(),
+    };
+    tasks.spawn(controller::run(
+        clients,
+        world,
+        options,
+        Leading::alone(),
+        move || lists.met("complete"),
+        shutdown.begin.clone(),
+    ));
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), webhook = %args.webhook_bind, "serving");
+
+    shutdown.begin.cancelled().await;
+    leave(&leaving, &metrics);
+    let drained = webhook
+        .join()
+        .await
+        .context("end the webhook")?
+        .context("serve the webhook")?;
+    tracing::info!(?drained, "webhook drained");
+    end.cancel();
+    while tasks.join_next().await.is_some() {}
+    probes
+        .join()
+        .await
+        .context("end the probes")?
+        .context("serve probes")
+}
+
+fn leave(leaving: &Check, metrics: &Metrics) {
+    leaving.unmet("leaving");
+    metrics.draining.set(1);
+    tracing::info!("leaving");
+}
+
+fn keep_certificate(
+    args: &ServeArgs,
+    clients: &Clients,
+    resolver: &Arc<Resolver>,
+    metrics: &Arc<Metrics>,
+    end: &CancellationToken,
+    tasks: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    if let Some(dir) = &args.tls_cert_dir {
+        let keep = files::keep(
+            dir.clone(),
+            resolver.clone(),
+            metrics.tls.clone(),
+            files::PERIOD,
+            end.clone(),
+        );
+        tasks.spawn(keep);
+        return Ok(());
+    }
+    let names = match (&args.webhook_url, &args.webhook_service) {
+        (Some(url), _) => ServerNames::of_url(url).context("--webhook-url")?,
+        (None, Some((namespace, name))) => {
+            ServerNames::of_service(&format!("{namespace}/{name}")).context("--webhook-service")?
+        }
+        (None, None) => {
+            let service = format!("{}/{}", args.namespace, crate::names::PORTCULLIS);
+            ServerNames::of_service(&service).context("--namespace")?
+        }
+    };
+    let client = clients.calls.client().clone();
+    let keeper = secret::Keeper::new(
+        client,
+        &args.namespace,
+        names,
+        resolver.clone(),
+        metrics.tls.clone(),
+    );
+    tasks.spawn(keeper.run(end.clone()));
+    Ok(())
+}
+
+/// The manager's identity; asked until it answers.
+async fn origin(clients: &Clients, stop: &CancellationToken) -> Option<Arc<str>> {
+    loop {
+        match identify(clients).await {
+            Ok(uid) => return Some(uid),
+            Err(problem) => {
+                tracing::warn!(
+                    reason = problem.reason,
+                    "{}; the manager is asked again",
+                    problem.message
+                );
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(IDENTIFY_PAUSE) => {}
+        }
+    }
+}
+
+fn admit(own: &str, namespaces: &Arc<Namespaces>) -> Admit {
+    let facts = Facts {
+        namespaces: namespaces.clone(),
+        own: own.to_owned(),
+    };
+    Box::new(move |body| admission::admit(body, &facts))
+}
+
+struct Facts {
+    namespaces: Arc<Namespaces>,
+    own: String,
+}
+
+impl NamespaceFacts for Facts {
+    fn namespace(&self, name: &str) -> Option<NamespaceLabels> {
+        self.namespaces
+            .allow_exempt(name)
+            .map(|allow_exempt| NamespaceLabels { allow_exempt })
+    }
+
+    fn own_namespace(&self) -> &str {
+        &self.own
+    }
+}

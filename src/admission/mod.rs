@@ -11,6 +11,7 @@ pub mod mutate;
 pub mod policies;
 pub mod respond;
 pub mod review;
+pub mod server;
 pub mod validate;
 
 pub use facts::{Facts, NamespaceFacts, NamespaceLabels};

@@ -1,130 +1,261 @@
-//! Files of YAML or JSON, `-` for the standard input -> the Kubernetes objects in them.
+//! Files with Kubernetes objects -> JSON values, and values -> text for people.
 
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// The text of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// As in messages.
-    pub name: String,
-    /// Its documents.
-    pub text: String,
+/// How objects are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Yaml,
+    Json,
 }
 
-/// Why files hold no objects.
+/// What a command says: objects on standard output, remarks on standard error.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Printout {
+    pub stdout: String,
+    pub stderr: String,
+}
+
 #[derive(Debug, thiserror::Error)]
-pub enum UnreadableDocuments {
-    /// A file cannot be opened or is no text.
-    #[error("read {}", file.display())]
+pub enum UnreadableDocument {
+    #[error("read {}", path.display())]
     Read {
-        /// The file.
-        file: PathBuf,
-        /// Why.
+        path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// A file is neither YAML nor JSON.
-    #[error("{file} is neither YAML nor JSON: {problem}")]
-    Syntax {
-        /// The file.
-        file: String,
-        /// Where and why.
-        problem: String,
+    #[error("parse YAML or JSON")]
+    Yaml {
+        #[source]
+        source: Box<serde_saphyr::Error>,
     },
-    /// A document is no Kubernetes object.
-    #[error("{place}: no object, it needs apiVersion and kind")]
-    NoObject {
-        /// File and number of the document.
-        place: String,
-    },
+    #[error("document {number}: found {found}, expected a Kubernetes object")]
+    NoObject { number: usize, found: String },
+    #[error("no object found in the input")]
+    Empty,
 }
 
-/// Reads the files.
-///
-/// # Errors
-/// If one cannot be opened or is no text.
-pub fn read(files: &[PathBuf]) -> Result<Vec<Source>, UnreadableDocuments> {
-    let mut sources = Vec::with_capacity(files.len());
-    for file in files {
-        let text = if file.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        } else {
-            std::fs::read_to_string(file)
-        };
-        let text = text.map_err(|source| UnreadableDocuments::Read {
-            file: file.clone(),
-            source,
-        })?;
-        let name = file.display().to_string();
-        sources.push(Source { name, text });
-    }
-    Ok(sources)
-}
-
-/// All objects of all documents, members of lists one by one.
-///
-/// # Errors
-/// If a document is neither YAML nor JSON, or no object.
-pub fn objects(sources: &[Source]) -> Result<Vec<Value>, UnreadableDocuments> {
-    let mut objects = Vec::new();
-    for source in sources {
-        for (at, document) in documents(source)?.into_iter().enumerate() {
-            let place = format!("{}, document {}", source.name, at + 1);
-            collect(document, &place, &mut objects)?;
-        }
-    }
-    Ok(objects)
-}
-
-fn collect(document: Value, place: &str, objects: &mut Vec<Value>) -> Result<(), UnreadableDocuments> {
-    let is_text = |key: &str| {
-        document
-            .get(key)
-            .and_then(Value::as_str)
-            .is_some_and(|text| !text.is_empty())
+/// The text of a file; `-` is standard input.
+pub fn read(path: &Path) -> Result<String, UnreadableDocument> {
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
     };
-    match (
-        &document,
-        is_text("apiVersion") && is_text("kind"),
-        &document["items"],
-    ) {
-        (Value::Null, _, _) => Ok(()),
-        (_, true, Value::Array(items))
-            if document["kind"]
-                .as_str()
-                .is_some_and(|kind| kind.ends_with("List")) =>
-        {
-            let mut numbered = items.iter().zip(1..);
-            numbered.try_for_each(|(item, at)| collect(item.clone(), &format!("{place}, item {at}"), objects))
+    text.map_err(|source| UnreadableDocument::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The objects of a YAML stream, or of JSON values one after the other. Lists are opened, empty documents skipped;
+/// at least one object is there. `0644` is octal, as kubectl reads it.
+pub fn parse(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
+    let documents = match parse_json(text) {
+        Some(documents) => documents,
+        None => parse_yaml(text)?,
+    };
+    let mut objects = Vec::new();
+    for (index, document) in documents.into_iter().enumerate() {
+        open(index + 1, document, &mut objects)?;
+    }
+    if objects.is_empty() {
+        Err(UnreadableDocument::Empty)
+    } else {
+        Ok(objects)
+    }
+}
+
+/// `None` if it is not JSON: it may still be YAML that starts like it.
+fn parse_json(text: &str) -> Option<Vec<Value>> {
+    serde_json::Deserializer::from_str(text)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .ok()
+}
+
+fn parse_yaml(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|source| UnreadableDocument::Yaml {
+        source: Box::new(source),
+    })
+}
+
+fn open(number: usize, document: Value, objects: &mut Vec<Value>) -> Result<(), UnreadableDocument> {
+    match document {
+        Value::Null => Ok(()),
+        Value::Object(mut list) if is_list(&list) => {
+            let Some(Value::Array(items)) = list.remove("items") else {
+                return Ok(());
+            };
+            items.into_iter().try_for_each(|item| open(number, item, objects))
         }
-        (_, true, _) => {
-            objects.push(document);
+        Value::Object(object) => {
+            objects.push(Value::Object(object));
             Ok(())
         }
-        (_, false, _) => Err(UnreadableDocuments::NoObject {
-            place: place.to_owned(),
+        other => Err(UnreadableDocument::NoObject {
+            number,
+            found: other.to_string(),
         }),
     }
 }
 
-fn documents(source: &Source) -> Result<Vec<Value>, UnreadableDocuments> {
-    if source.text.trim_start().starts_with('{') {
-        let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&source.text)
-            .into_iter()
-            .collect();
-        if let Ok(documents) = json {
-            return Ok(documents);
+fn is_list(object: &serde_json::Map<String, Value>) -> bool {
+    let kind = object.get("kind").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind.ends_with("List")) && object.get("items").is_some_and(Value::is_array)
+}
+
+/// Several objects are a YAML stream, or a `List` in JSON.
+pub fn print(objects: &[Value], format: Format) -> String {
+    match (format, objects) {
+        (Format::Yaml, objects) => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+        (Format::Json, [object]) => json_text(object),
+        (Format::Json, objects) => json_text(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+    }
+}
+
+fn yaml(object: &Value) -> String {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false, compact_list_indent: true };
+    serde_saphyr::to_string_with_options(object, options).expect("a Value has only string keys")
+}
+
+fn json_text(object: &Value) -> String {
+    format!("{object:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    #[test]
+    fn yaml_is_read_as_kubectl_reads_it() {
+        let text = "a: 0644\nb: 'yes'\nc: \"0644\"\nd: 1e3\ne: 2026-11-30\nf: null\ng: on\n";
+        check(
+            text,
+            expect![[r#"
+            {"a":420,"b":"yes","c":"0644","d":1000.0,"e":"2026-11-30","f":null,"g":true}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn several_documents_and_lists_are_several_objects() {
+        check(
+            "---\nkind: A\n---\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n",
+            expect![[r#"
+                {"kind":"A"}
+                {"kind":"B"}
+                {"kind":"C"}
+            "#]],
+        );
+        check(
+            "{\"kind\": \"A\"}\n\t{\"kind\": \"PodList\", \"items\": [{\"kind\": \"B\"}]}",
+            expect![[r#"
+                {"kind":"A"}
+                {"kind":"B"}
+            "#]],
+        );
+        check(
+            "kind: AllowList\nspec: {}\n",
+            expect![[r#"
+            {"kind":"AllowList","spec":{}}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        check("", expect!["no object found in the input"]);
+        check("--- # only a comment\n", expect!["no object found in the input"]);
+        check(
+            "just text",
+            expect![[r#"document 1: found "just text", expected a Kubernetes object"#]],
+        );
+        check(
+            "- a\n- b\n",
+            expect![[r#"document 1: found ["a","b"], expected a Kubernetes object"#]],
+        );
+        check(
+            "a: [",
+            expect![[r#"
+                parse YAML or JSON: error: line 1 column 4: unclosed bracket '['
+                 --> <input>:1:4
+                  |
+                1 | a: [
+                  |    ^ unclosed bracket '['"#]],
+        );
+        check(
+            "a: 1\na: 2\n",
+            expect![[r#"
+                parse YAML or JSON: error: line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable
+                 --> <input>:2:1
+                  |
+                1 | a: 1
+                2 | a: 2
+                  | ^ duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable"#]],
+        );
+        check(
+            "{\"a\": }",
+            expect![[r#"
+                {"a":null}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_printed_is_read_back_the_same() {
+        let tricky = json!({
+            "quoted": ["yes", "on", "0644", "1e3", "null", "~", "", " x ", "- a", "a: b", "#x", "*a", "&a", "!a", "%a", "2026-11-30", "0x1f", "1_000", ".inf", "=", "<<"],
+            "lines": "one\ntwo\n", "tabs": "a\tb", "long": "word ".repeat(60), "unicode": "\u{1F6A7}\u{7f}\u{85}",
+            "numbers": [0, -1, 1.5, 1e300, u64::MAX], "empty": [{}, [], null], "nested": [[1, [2]], {"a": [{"b": 1}]}],
+        });
+        for format in [Format::Yaml, Format::Json] {
+            let objects = vec![tricky.clone(), json!({"kind": "A"})];
+            assert_eq!(parse(&print(&objects, format)).unwrap(), objects, "{format:?}");
         }
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
-    serde_saphyr::from_multiple_with_options(&source.text, options).map_err(|error| {
-        UnreadableDocuments::Syntax {
-            file: source.name.clone(),
-            problem: error.to_string(),
-        }
-    })
+
+    #[test]
+    fn yaml_looks_like_kubectls() {
+        let pod = json!({
+            "kind": "Pod", "metadata": {"annotations": {"note": format!("{{\"long\":\"{}\"}}", "x ".repeat(60))}},
+            "spec": {"containers": [{"name": "app", "args": ["-c", "true"], "tty": false}], "volumes": [], "x": {}},
+        });
+        expect![[r#"
+            kind: Pod
+            metadata:
+              annotations:
+                note: "{\"long\":\"x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x \"}"
+            spec:
+              containers:
+              - args:
+                - -c
+                - "true"
+                name: app
+                tty: false
+              volumes: []
+              x: {}
+        "#]].assert_eq(&print(&[pod], Format::Yaml));
+    }
+
+    #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
+    fn check(text: &str, expect: Expect) {
+        expect.assert_eq(&match parse(text) {
+            Ok(objects) => objects.iter().map(|object| format!("{object}\n")).collect(),
+            Err(error) => match error.source() {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            },
+        });
+    }
 }

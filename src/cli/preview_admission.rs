@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::admission::facts::{NamespaceFacts, NamespaceLabels};
 use crate::admission::review::{API_VERSION, KIND};
 use crate::admission::{admit, validate};
-use crate::cli::documents::{self, Source, UnreadableDocuments};
+use crate::cli::sources::{self, Source, UnreadableDocuments};
 use crate::names;
 use crate::workload::{self, WorkloadKind};
 
@@ -124,7 +124,7 @@ pub struct Preview {
 /// # Errors
 /// If a file cannot be read, or an object is refused.
 pub fn preview_admission(args: &Args) -> Result<String, PreviewError> {
-    let sources = documents::read(&args.files)?;
+    let sources = sources::read(&args.files)?;
     let preview = preview(&sources, &namespace_labels(&args.namespace_labels), args.output)?;
     for warning in &preview.warnings {
         eprintln!("Warning: {warning}");
@@ -156,7 +156,7 @@ pub fn preview(
 ) -> Result<Preview, PreviewError> {
     let mut admitted = Vec::new();
     let mut refusals = Vec::new();
-    for object in documents::objects(sources)? {
+    for object in sources::objects(sources)? {
         match admission_of(object, namespace) {
             Ok(object) => admitted.push(object),
             Err(refusal) => refusals.push(refusal),

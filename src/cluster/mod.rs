@@ -1,3 +1,14 @@
-//! Module cluster.
+//! Clusters as we reach them: clients, stores, watches, connection health.
 
+pub mod api;
+pub mod client;
+pub mod fleet;
+pub mod kubeconfig;
+pub mod leading;
+pub mod namespaces;
+pub mod owners;
+pub mod raw;
 pub mod rbac;
+pub mod store;
+pub mod watch;
+pub mod worker;

@@ -42,7 +42,7 @@ pub fn manager() -> Vec<Right> {
         right(
             "apps",
             &["replicasets"],
-            &["get"],
+            &["list", "watch"],
             "follow a pod's owner up to its workload",
         ),
         right("events.k8s.io", &["events"], &["create", "patch"], "tell people"),

@@ -1,1 +1,14 @@
-//! Module reconcile.
+//! The controller's edge: what is seen becomes a plan (pure), a plan becomes writes.
+
+pub mod cluster;
+pub mod conditions;
+pub mod controller;
+pub mod events;
+pub mod execute;
+pub mod faults;
+pub mod manager;
+pub mod pod;
+pub mod policy;
+pub mod queue;
+pub mod step;
+pub mod webhook_config;

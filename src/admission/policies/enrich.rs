@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    Layer, LayerKind, Layout, WebhookAddress, cel, condition, rule, template_conditions, template_rules,
+    Layer, LayerKind, Layout, WebhookAddress, cel, condition, rules, template_conditions, template_rules,
 };
 use crate::names::{GATED, PORTCULLIS, TRUE};
+use crate::workload::Treatment;
 
 /// Where the server answers reviews.
 pub const MUTATE_PATH: &str = "/mutate";
@@ -21,7 +22,7 @@ pub(super) fn render(layout: &Layout) -> Layer {
     let pods = webhook(
         layout,
         "pods.portcullis.dev",
-        &[rule("", "v1", &["pods"], &["CREATE"], "Namespaced")],
+        &rules(Treatment::GatePod, &["CREATE"]),
         &[
             not_us.clone(),
             condition("no-node-name", "object.?spec.?nodeName.orValue('') == ''"),

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, template_rules, variable};
+use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, rules, template_rules, variable};
 use crate::admission::validate;
 use crate::names::{
     ALLOW_EXEMPT, CLUSTER, DISPATCH, EXEMPT, GANG, GATED, GROUP, RECONCILER_KEYS, REMOTE_COPY, REMOTE_UID,
     TRUE,
 };
+use crate::workload::Treatment;
 
 const CREATE: &str = "portcullis-guard-create";
 const TEMPLATES: &str = "portcullis-guard-templates";
@@ -41,25 +42,29 @@ fn create(layout: &Layout) -> Value {
         format!("{} == {}", cel::label("object", GATED), cel::text(TRUE)),
     ]);
     let daemon_set_exempt = format!(
-        "{} && ({} || {})",
+        "{} &&\n({} ||\n{})",
         cel::namespace_allows_exempt(),
         cel::asks_exempt("object"),
         cel::asks_exempt("object.spec.template")
+    );
+    let exempt = format!(
+        "variables.pod ?\n({}) :\n({daemon_set_exempt})",
+        cel::exempt_pod()
     );
     let is_pod = "request.resource.resource == 'pods'";
     json!({
         "failurePolicy": "Fail",
         "matchConstraints": constraints(&layout.opted_in(), &[
-            rule("", "v1", &["pods"], &["CREATE"], "Namespaced"),
-            rule("apps", "v1", &["daemonsets"], &["CREATE"], "Namespaced"),
-        ]),
+            rules(Treatment::GatePod, &["CREATE"]),
+            rules(Treatment::Refuse, &["CREATE"]),
+        ].concat()),
         "matchConditions": [condition(
             "not-of-this-cluster",
             &format!("request.resource.resource != 'pods' || !({})", cel::made_for_this_cluster()),
         )],
         "variables": [
             variable("pod", is_pod),
-            variable("exempt", &format!("variables.pod ? ({}) : ({daemon_set_exempt})", cel::exempt_pod())),
+            variable("exempt", &exempt),
             variable("gated", &gated),
             variable("bound", "object.?spec.?nodeName.orValue('') != ''"),
             variable("keys", &keys_of("object")),

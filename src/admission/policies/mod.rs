@@ -13,49 +13,7 @@ use serde_json::{Value, json};
 pub use enrich::MUTATE_PATH;
 
 use crate::names::{DISPATCH, NAMESPACE, PORTCULLIS};
-
-/// A kind whose `spec.template` makes pods and that is marked itself, so that its pods are born gated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TemplateKind {
-    /// API group.
-    pub group: &'static str,
-    /// The version whose schema the rules are written for.
-    pub version: &'static str,
-    /// Plural, lower case.
-    pub resource: &'static str,
-    /// Singular, CamelCase.
-    pub kind: &'static str,
-}
-
-impl TemplateKind {
-    /// Group and version as in `apiVersion`.
-    #[must_use]
-    pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.version)
-    }
-}
-
-/// The kinds that inject and enrich mark at their template.
-pub const TEMPLATE_KINDS: &[TemplateKind] = &[
-    TemplateKind {
-        group: "apps",
-        version: "v1",
-        resource: "deployments",
-        kind: "Deployment",
-    },
-    TemplateKind {
-        group: "apps",
-        version: "v1",
-        resource: "statefulsets",
-        kind: "StatefulSet",
-    },
-    TemplateKind {
-        group: "apps",
-        version: "v1",
-        resource: "replicasets",
-        kind: "ReplicaSet",
-    },
-];
+use crate::workload::{Treatment, WORKLOAD_KINDS};
 
 /// How the layers are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,23 +211,31 @@ fn rule(group: &str, version: &str, resources: &[&str], operations: &[&str], sco
     })
 }
 
-/// One rule for each group and version of [`TEMPLATE_KINDS`].
-fn template_rules() -> Vec<Value> {
+/// One rule for each group and version of the kinds that admission treats so.
+fn rules(treatment: Treatment, operations: &[&str]) -> Vec<Value> {
     let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for kind in TEMPLATE_KINDS {
+    for kind in WORKLOAD_KINDS
+        .iter()
+        .filter(|kind| kind.treatment() == treatment)
+        .map(|kind| kind.resource())
+    {
         match rules
             .iter_mut()
             .find(|(group, version, _)| (*group, *version) == (kind.group, kind.version))
         {
-            Some((_, _, resources)) => resources.push(kind.resource),
-            None => rules.push((kind.group, kind.version, vec![kind.resource])),
+            Some((_, _, resources)) => resources.push(kind.plural),
+            None => rules.push((kind.group, kind.version, vec![kind.plural])),
         }
     }
-    let written = ["CREATE", "UPDATE"];
     rules
         .iter()
-        .map(|(group, version, resources)| rule(group, version, resources, &written, "Namespaced"))
+        .map(|(group, version, resources)| rule(group, version, resources, operations, "Namespaced"))
         .collect()
+}
+
+/// Kinds whose template is marked, when they are created and when they are changed.
+fn template_rules() -> Vec<Value> {
+    rules(Treatment::GateTemplate, &["CREATE", "UPDATE"])
 }
 
 /// When a template is looked at: never below another controller (a ReplicaSet that differs from its Deployment

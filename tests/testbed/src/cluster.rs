@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
@@ -196,7 +196,7 @@ impl Cluster {
     /// Runs kubectl as the administrator.
     ///
     /// # Errors
-    /// It failed; the message is its stderr.
+    /// It failed; the root cause is its stderr.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_with(users::ADMIN, args, "").await
     }
@@ -204,7 +204,7 @@ impl Cluster {
     /// Runs kubectl as `user` with `input` on stdin; answers its stdout.
     ///
     /// # Errors
-    /// It failed; the message is its stderr.
+    /// It failed; the root cause is its stderr.
     pub async fn kubectl_with(&self, user: &str, args: &[&str], input: &str) -> Result<String> {
         let file = self.folder.join(format!("{}.kubeconfig", user.replace(':', "-")));
         if !file.exists() {
@@ -227,11 +227,8 @@ impl Cluster {
         );
         let output = output.context("wait for kubectl")?;
         if !output.status.success() {
-            bail!(
-                "kubectl {}: {}",
-                args.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(anyhow!(words).context(format!("kubectl {}", args.join(" "))));
         }
         written.context("write to kubectl")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -267,6 +264,9 @@ impl Cluster {
     /// # Errors
     /// It ended or did not become ready.
     pub async fn resume(&self, part: Part) -> Result<()> {
+        if part == Part::Kwok {
+            self.forget_node_leases().await?;
+        }
         self.spawn(part)?;
         self.await_part(part).await
     }

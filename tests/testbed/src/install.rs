@@ -1,11 +1,14 @@
 //! Portcullis on a world, as an administrator installs it: printed manifests -> identities, workers, a policy.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use tokio::process::Command;
 
 use crate::cluster::Cluster;
 use crate::kubeconfig::Kubeconfig;
@@ -26,19 +29,57 @@ pub struct Manifests {
     pub worker: String,
 }
 
-/// What portcullis needs to start.
-#[derive(Clone, Debug)]
-pub struct Installed {
-    /// Identity of its ServiceAccount on the manager.
-    pub kubeconfig: PathBuf,
+impl Manifests {
+    /// What this binary prints for a webhook at `webhook` and workers whose namespaces we create.
+    ///
+    /// # Errors
+    /// It cannot be run, or fails.
+    pub async fn printed_by(binary: &Path, webhook: SocketAddr) -> Result<Self> {
+        let url = format!("--webhook-url=https://{webhook}");
+        let part =
+            |part: &'static str| print(binary, vec!["manifests".to_owned(), part.to_owned(), url.clone()]);
+        let mut manager = String::new();
+        for name in ["rbac-manager", "policies", "webhooks"] {
+            manager += &format!("---\n{}\n", part(name).await?);
+        }
+        let crds = print(binary, vec!["crds".to_owned()]).await?;
+        Ok(Self {
+            crds,
+            manager,
+            worker: part("rbac-worker").await?,
+        })
+    }
 }
 
-/// Applies the manifests, makes the identities and the objects: a Secret and a WorkerCluster for each
-/// worker (through its proxy), and the DispatchPolicy `default` over all of them.
+async fn print(binary: &Path, args: Vec<String>) -> Result<String> {
+    let what = format!("{} {}", binary.display(), args.join(" "));
+    let output = Command::new(binary)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .await;
+    let output = output.with_context(|| format!("run {what}"))?;
+    if !output.status.success() {
+        bail!("{what}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// How portcullis reaches the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Through each worker's proxy, so that a test can disturb it. Ends with this process.
+    Proxy,
+    Direct,
+}
+
+/// Applies the manifests, makes the identities and the objects: a Secret and a WorkerCluster for each worker,
+/// and the DispatchPolicy `default` over all of them, which creates namespaces. Answers the kubeconfig of
+/// portcullis, with the identity of its ServiceAccount on the manager.
 ///
 /// # Errors
 /// Something was refused, with the server's words.
-pub async fn install(world: &World, manifests: &Manifests) -> Result<Installed> {
+pub async fn install(world: &World, manifests: &Manifests, route: Route) -> Result<PathBuf> {
     for cluster in world.clusters() {
         cluster.apply(&identity()).await?;
     }
@@ -52,11 +93,12 @@ pub async fn install(world: &World, manifests: &Manifests) -> Result<Installed> 
             .cluster
             .service_account_kubeconfig(NAMESPACE, ACCOUNT)
             .await?;
+        let identity = match route {
+            Route::Proxy => identity.via(worker.proxy.address()),
+            Route::Direct => identity,
+        };
         let name = worker.cluster.name();
-        world
-            .manager
-            .apply(&worker_objects(name, &identity.via(worker.proxy.address())))
-            .await?;
+        world.manager.apply(&worker_objects(name, &identity)).await?;
         names.push(name);
     }
     world.manager.apply(&policy(&names)).await?;
@@ -66,7 +108,7 @@ pub async fn install(world: &World, manifests: &Manifests) -> Result<Installed> 
         .service_account_kubeconfig(NAMESPACE, ACCOUNT)
         .await?
         .save(&kubeconfig)?;
-    Ok(Installed { kubeconfig })
+    Ok(kubeconfig)
 }
 
 fn identity() -> String {

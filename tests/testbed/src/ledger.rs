@@ -147,6 +147,13 @@ impl Ledger {
         self.writes_by(user).into_iter().filter(is_pod).collect()
     }
 
+    /// Pod writes by one user to pods that carry no local UID: not his to touch.
+    #[must_use]
+    pub fn foreign_pod_writes_by(&self, user: &str) -> Vec<&Write> {
+        let is_foreign = |write: &&Write| write.pod.as_ref().is_some_and(|pod| pod.local_uid.is_none());
+        self.pod_writes_by(user).into_iter().filter(is_foreign).collect()
+    }
+
     /// All writes by one user.
     #[must_use]
     pub fn writes_by(&self, user: &str) -> Vec<&Write> {

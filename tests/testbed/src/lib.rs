@@ -14,6 +14,7 @@
 //! Nothing here uses the product's code: what the ledger knows of its keys, it spells itself.
 
 mod cluster;
+pub mod detached;
 mod install;
 mod kubeconfig;
 pub mod ledger;
@@ -28,7 +29,7 @@ mod wait;
 mod world;
 
 pub use cluster::{Cluster, ClusterOptions, Part, User};
-pub use install::{Installed, Manifests, install};
+pub use install::{Manifests, Route, install};
 pub use kubeconfig::Kubeconfig;
 pub use ledger::Ledger;
 pub use portcullis::{Portcullis, PortcullisOptions};

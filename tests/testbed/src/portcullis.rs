@@ -25,6 +25,8 @@ pub struct PortcullisOptions {
     /// After the standard ones.
     pub args: Vec<String>,
     pub env: Vec<(String, String)>,
+    /// Goes on after this process; [`crate::detached::end_all`] of its folder ends it.
+    pub detached: bool,
 }
 
 impl PortcullisOptions {
@@ -37,6 +39,7 @@ impl PortcullisOptions {
             folder: folder.to_owned(),
             args: Vec::new(),
             env: Vec::new(),
+            detached: false,
         }
     }
 }
@@ -88,7 +91,11 @@ impl Portcullis {
             program: PathBuf::from(program),
             args: args.to_vec(),
             env: self.options.env.clone(),
-            life: Life::Ours,
+            life: if self.options.detached {
+                Life::Detached
+            } else {
+                Life::Ours
+            },
         };
         self.program = Some(Program::start(&launch)?);
         Ok(())
@@ -196,17 +203,22 @@ impl Portcullis {
         }
     }
 
-    /// SIGTERM, then waits; answers how it ended.
+    /// SIGTERM, then waits; answers how it ended (`None` for a detached one: only a parent learns that).
     ///
     /// # Errors
     /// It did not run, or did not end in `timeout`: then it is killed.
-    pub async fn sigterm(&mut self, timeout: Duration) -> Result<ExitStatus> {
+    pub async fn sigterm(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
         let mut program = self.program.take().context("portcullis does not run")?;
         program.order(Order::Term);
-        let status = wait_for("portcullis to end", timeout, async || {
-            Ok::<_, anyhow::Error>(program.exit_status())
+        let ended = wait_for("portcullis to end", timeout, async || {
+            Ok::<_, anyhow::Error>(if program.is_running() { None } else { Some(()) })
         });
-        status.await.with_context(|| program.log_tail(20))
+        if let Err(error) = ended.await {
+            program.order(Order::Kill);
+            return Err(error.context(program.log_tail(20)));
+        }
+        program.await_exit(Duration::from_secs(5));
+        Ok(program.exit_status())
     }
 
     #[must_use]

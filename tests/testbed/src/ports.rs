@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result, bail};
 
+use crate::run_folder::cache_folder;
+
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
@@ -40,7 +42,7 @@ impl Port {
 /// All are taken, or the folder of the lock files cannot be written.
 pub fn free_port() -> Result<Port> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let folder = std::env::temp_dir().join("portcullis-testbed-ports");
+    let folder = cache_folder().join("ports");
     std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     // Processes begin at different places, so they rarely meet.
     let start = u32::from(FIRST) + std::process::id().wrapping_mul(97) % u32::from(COUNT);

@@ -47,7 +47,7 @@ impl ProcessId {
         }
     }
 
-    fn send(&self, signal: Signal) {
+    pub(crate) fn send(&self, signal: Signal) {
         let raw = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let (true, Some(pid)) = (self.is_running(), raw) {
             // It may end between the look and the signal: then there is nothing to do.

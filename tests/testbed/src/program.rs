@@ -7,7 +7,9 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 
+use crate::detached::Record;
 use crate::process_id::ProcessId;
 use crate::programs::Programs;
 
@@ -131,23 +133,41 @@ impl Program {
             .parse()
             .context("read the process id")?;
         let id = ProcessId::of(pid).with_context(|| format!("it ended at once:\n{}", tail(log, 20)))?;
+        let program = launch.program.display().to_string();
+        let command = std::iter::once(program)
+            .chain(launch.args.iter().cloned())
+            .collect();
+        Record {
+            name: launch.name.clone(),
+            id,
+            command,
+        }
+        .write(&launch.folder)?;
         Ok((id, Keeper::Nobody))
     }
 
     /// Sends a signal. Nothing happens if the program has ended.
     pub(crate) fn order(&mut self, order: Order) {
-        if let Keeper::Babysitter {
-            orders: Some(pipe), ..
-        } = &mut self.keeper
-        {
-            let word = match order {
-                Order::Term => "TERM\n",
-                Order::Kill => "KILL\n",
-                Order::Stop => "STOP\n",
-                Order::Cont => "CONT\n",
-            };
-            // A broken pipe: the program has ended and its babysitter with it.
-            let _ = pipe.write_all(word.as_bytes());
+        match &mut self.keeper {
+            Keeper::Babysitter {
+                orders: Some(pipe), ..
+            } => {
+                let word = match order {
+                    Order::Term => "TERM\n",
+                    Order::Kill => "KILL\n",
+                    Order::Stop => "STOP\n",
+                    Order::Cont => "CONT\n",
+                };
+                // A broken pipe: the program has ended and its babysitter with it.
+                let _ = pipe.write_all(word.as_bytes());
+            }
+            Keeper::Babysitter { orders: None, .. } => {}
+            Keeper::Nobody => self.id.send(match order {
+                Order::Term => Signal::TERM,
+                Order::Kill => Signal::KILL,
+                Order::Stop => Signal::STOP,
+                Order::Cont => Signal::CONT,
+            }),
         }
     }
 
@@ -171,12 +191,12 @@ impl Program {
     /// Waits until it has ended by itself or by a signal. Blocks.
     pub(crate) fn await_exit(&mut self, timeout: Duration) {
         let began = Instant::now();
-        while self.exit_status().is_none() && began.elapsed() < timeout {
+        while self.is_running() && began.elapsed() < timeout {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// How it ended; `None` while it runs.
+    /// How it ended; `None` while it runs, and for ever if it is not our child.
     pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         match &mut self.keeper {
             Keeper::Babysitter { child, .. } => child.try_wait().ok().flatten(),

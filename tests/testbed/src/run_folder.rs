@@ -8,7 +8,16 @@ use anyhow::{Context, Result};
 
 use crate::process_id::ProcessId;
 
-const KEPT: usize = 20;
+const KEPT: usize = 10;
+
+/// Of this machine, outside of the checkout: what `cargo clean` must not take.
+pub(crate) fn cache_folder() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())).join(".cache");
+    cache.unwrap_or_else(home).join("portcullis-testbed")
+}
 
 /// `target/testbed` of this checkout, or `$PORTCULLIS_TESTBED_DIR`.
 pub(crate) fn testbed_folder() -> PathBuf {
@@ -34,22 +43,34 @@ pub(crate) fn new_run_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes all but the newest runs, none whose process still runs.
+/// Removes all but the newest runs, and the data of all that have ended. One whose process runs is left alone.
 fn forget_old(runs: &Path) {
-    let names = std::fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut names: Vec<String> = names
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let mut names = names_in(runs);
     names.sort_unstable(); // begins with the time
     let old = names.len().saturating_sub(KEPT);
-    for name in &names[..old] {
+    for (number, name) in names.iter().enumerate() {
         let process = name
             .split('-')
             .nth(1)
             .and_then(|pid| pid.parse().ok())
             .and_then(ProcessId::of);
-        if process.is_none() {
-            let _ = std::fs::remove_dir_all(runs.join(name));
+        let run = runs.join(name);
+        if process.is_some() {
+            continue;
+        }
+        if number < old {
+            let _ = std::fs::remove_dir_all(&run);
+            continue;
+        }
+        for cluster in names_in(&run) {
+            let _ = std::fs::remove_dir_all(run.join(cluster).join("etcd"));
         }
     }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }

@@ -46,7 +46,18 @@ impl World {
     /// # Errors
     /// A cluster did not start.
     pub async fn start_with(workers: usize, adjust: impl Fn(&mut ClusterOptions)) -> Result<Self> {
-        let folder = new_run_folder()?;
+        Self::start_in(new_run_folder()?, workers, adjust).await
+    }
+
+    /// As [`Self::start_with`], with logs and data in `folder`.
+    ///
+    /// # Errors
+    /// A cluster did not start.
+    pub async fn start_in(
+        folder: PathBuf,
+        workers: usize,
+        adjust: impl Fn(&mut ClusterOptions),
+    ) -> Result<Self> {
         let names = (b'a'..=b'z')
             .take(workers)
             .map(|letter| format!("worker-{}", char::from(letter)));

@@ -36,6 +36,7 @@ async fn a_cluster_from_start_to_end() {
     lost_answers_took_effect(&cluster).await;
     the_ledger_sees_openings_and_bindings(&cluster).await;
     an_api_server_comes_back_at_the_same_port(&cluster).await;
+    a_cluster_comes_back_with_its_data(&cluster).await;
 
     let ids = cluster.process_ids();
     assert_eq!(ids.len(), 5);
@@ -359,6 +360,21 @@ async fn an_api_server_comes_back_at_the_same_port(cluster: &Cluster) {
     pods.get("control")
         .await
         .expect("same port, same certificate, same data");
+}
+
+async fn a_cluster_comes_back_with_its_data(cluster: &Cluster) {
+    cluster.stop_all().await;
+    assert_eq!(cluster.process_ids(), []);
+    cluster.resume_all().await.expect("all come back");
+    let pods = admin_pods(cluster).await;
+    pods.get("control").await.expect("the data is there");
+    pods.create(&PostParams::default(), &pod("after-all", &json!({})))
+        .await
+        .expect("create");
+    cluster
+        .await_phase("team", "after-all", "Running", SOON)
+        .await
+        .expect("and pods run again");
 }
 
 async fn admin_pods(cluster: &Cluster) -> Api<Pod> {

@@ -93,7 +93,7 @@ async fn a_process_is_frozen_killed_and_ended() {
         .sigterm(Duration::from_secs(10))
         .await
         .expect("it ends");
-    assert_eq!(status.code(), Some(7));
+    assert_eq!(status.and_then(|status| status.code()), Some(7));
     assert_eq!(
         std::fs::read_to_string(portcullis.log())
             .expect("a log")

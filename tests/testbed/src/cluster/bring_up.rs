@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::programs::Programs;
@@ -139,6 +140,16 @@ impl Cluster {
                 .await
                 .with_context(|| format!("create node {name}"))?;
         }
+        Ok(())
+    }
+
+    /// A KWOK is a new holder each time and would wait for the last one's leases to end: 40 s without kubelets.
+    pub(super) async fn forget_node_leases(&self) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(self.admin_client().await?, "kube-node-lease");
+        leases
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await
+            .context("forget node leases")?;
         Ok(())
     }
 

@@ -106,6 +106,13 @@ fn writes_are_found_by_user() {
 }
 
 #[test]
+fn a_write_to_a_foreign_pod_is_found() {
+    assert!(ledger(RECORDED).foreign_pod_writes_by("kwok").is_empty());
+    let foreign = ledger(&RECORDED.replace(LOCAL_UID, "somebody.else/uid"));
+    assert_eq!(foreign.foreign_pod_writes_by("kwok").len(), 1);
+}
+
+#[test]
 fn a_line_that_is_being_written_is_left_for_later() {
     let cut = RECORDED.trim_end_matches('\n');
     assert_eq!(ledger(cut).writes.len(), ledger(RECORDED).writes.len() - 1);

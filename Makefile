@@ -1,0 +1,32 @@
+# Real clusters for people and tests, and the demo: tests/testbed/.
+TESTBED = cargo build --locked -p portcullis-testbed --bin testbed && cargo run --quiet --locked -p portcullis-testbed --bin testbed --
+# The portcullis that the demo shows.
+PORTCULLIS ?= target/release/portcullis
+
+.PHONY: testbed-build clusters clusters-down demo demo-down
+
+testbed-build: ## Builds etcd, the control plane, kubectl and KWOK, once per machine (minutes)
+	@tests/testbed/build.sh
+
+clusters: ## Starts a manager and two workers, prints their kubeconfigs
+	@$(TESTBED) clusters
+
+clusters-down: ## Ends them
+	@$(TESTBED) down
+
+demo: $(if $(filter target/release/portcullis,$(PORTCULLIS)),demo-binary) ## Shows portcullis on three real clusters; KEEP=1 leaves it running
+	@$(TESTBED) demo --binary $(PORTCULLIS) $(if $(KEEP),--keep)
+
+demo-down: ## Ends what `make demo KEEP=1` left
+	@$(TESTBED) demo-down
+
+.PHONY: demo-binary
+demo-binary:
+	@cargo build --locked --release --bin portcullis
+
+# Checks.
+
+.PHONY: test
+
+test: ## All checks and tests, real clusters included
+	@tests/run.sh

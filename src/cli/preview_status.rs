@@ -1,0 +1,330 @@
+//! `portcullis preview status`: a local pod and its remote pod -> the patch that the local pod's status would get.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::documents::{self, Format, Printout, UnreadableDocument};
+use crate::names;
+use crate::pod::mirror::{Dispatched, MirrorOptions, mirror};
+
+/// Show the merge patch that the status of a local pod would get from its remote pod. No cluster is needed.
+#[derive(Debug, clap::Args)]
+pub struct PreviewStatus {
+    /// The pod on the manager, in YAML or JSON; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    local: PathBuf,
+    /// The pod on the worker.
+    #[arg(long, value_name = "FILE")]
+    remote: PathBuf,
+    /// As with `mirrorPodIPs: true` in the DispatchPolicy.
+    #[arg(long)]
+    mirror_pod_ips: bool,
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PreviewStatusError {
+    #[error("{side} pod")]
+    Document {
+        side: Side,
+        #[source]
+        source: UnreadableDocument,
+    },
+    #[error("{side} pod: found {found}, expected one Pod as `kubectl get pod NAME -o yaml` prints it")]
+    NoPod { side: Side, found: String },
+    #[error("{side} pod: {path} is missing, so nothing proves that the two belong together")]
+    Unidentified { side: Side, path: String },
+    #[error("the two are no pair: {claimant} names {claimed}, but the {other} pod is {actual}")]
+    NoPair {
+        claimant: &'static str,
+        claimed: String,
+        other: Side,
+        actual: String,
+    },
+}
+
+/// Of the pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Local,
+    Remote,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Remote => "remote",
+        })
+    }
+}
+
+impl PreviewStatus {
+    /// `now` is RFC 3339: the time of conditions that change.
+    pub fn run(&self, now: &str) -> Result<Printout, PreviewStatusError> {
+        let read = |side, path| {
+            documents::read(path).map_err(|source| PreviewStatusError::Document { side, source })
+        };
+        let (local, remote) = (read(Side::Local, &self.local)?, read(Side::Remote, &self.remote)?);
+        preview_status(&local, &remote, self.mirror_pod_ips, self.output, now)
+    }
+}
+
+/// The patch for the pods in these two texts.
+pub fn preview_status(
+    local: &str,
+    remote: &str,
+    pod_ips: bool,
+    output: Format,
+    now: &str,
+) -> Result<Printout, PreviewStatusError> {
+    let (local, remote) = (one_pod(Side::Local, local)?, one_pod(Side::Remote, remote)?);
+    refuse_strangers(&local, &remote)?;
+    let cluster = annotation(&local, names::CLUSTER).unwrap_or("worker").to_owned();
+    let dispatched = dispatched(&local, &cluster);
+    let patch = mirror(
+        &local,
+        &remote,
+        &dispatched,
+        &MirrorOptions { pod_ips, cluster },
+        now,
+    );
+    let stderr = if patch.is_some() {
+        ""
+    } else {
+        "nothing to write: the patch is empty\n"
+    };
+    let patch = patch.unwrap_or_else(|| json!({}));
+    Ok(Printout {
+        stdout: documents::print(&[patch], output),
+        stderr: stderr.to_owned(),
+    })
+}
+
+fn one_pod(side: Side, text: &str) -> Result<Value, PreviewStatusError> {
+    let mut objects =
+        documents::parse(text).map_err(|source| PreviewStatusError::Document { side, source })?;
+    match (objects.pop(), objects.len()) {
+        (Some(pod), 0) if pod["kind"] == "Pod" => Ok(pod),
+        (Some(other), 0) => {
+            let kind = other["kind"].as_str().unwrap_or("a document without a kind");
+            Err(PreviewStatusError::NoPod {
+                side,
+                found: kind.to_owned(),
+            })
+        }
+        (_, others) => Err(PreviewStatusError::NoPod {
+            side,
+            found: format!("{} objects", others + 1),
+        }),
+    }
+}
+
+/// Refuses pods whose UIDs do not name each other (R12).
+fn refuse_strangers(local: &Value, remote: &Value) -> Result<(), PreviewStatusError> {
+    let local_uid = uid(Side::Local, local)?;
+    let remote_uid = uid(Side::Remote, remote)?;
+    let named = annotation(remote, names::LOCAL_UID).ok_or_else(|| PreviewStatusError::Unidentified {
+        side: Side::Remote,
+        path: format!("metadata.annotations[{}]", names::LOCAL_UID),
+    })?;
+    if named != local_uid {
+        return Err(PreviewStatusError::NoPair {
+            claimant: "the remote pod's annotation local-uid",
+            claimed: named.to_owned(),
+            other: Side::Local,
+            actual: local_uid.to_owned(),
+        });
+    }
+    let committed = format!("{local_uid}/{remote_uid}");
+    match annotation(local, names::REMOTE_UID) {
+        Some(named) if named != committed => Err(PreviewStatusError::NoPair {
+            claimant: "the local pod's annotation remote-uid",
+            claimed: named.to_owned(),
+            other: Side::Remote,
+            actual: committed,
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn uid(side: Side, pod: &Value) -> Result<&str, PreviewStatusError> {
+    let uid = pod["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty());
+    uid.ok_or_else(|| PreviewStatusError::Unidentified {
+        side,
+        path: "metadata.uid".to_owned(),
+    })
+}
+
+fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+    pod["metadata"]["annotations"][key].as_str()
+}
+
+/// What the local pod says of itself now; the reconciler, which knows more, may say something else.
+fn dispatched(local: &Value, cluster: &str) -> Dispatched {
+    let conditions = local["status"]["conditions"].as_array().into_iter().flatten();
+    match conditions
+        .into_iter()
+        .find(|condition| condition["type"] == names::DISPATCHED)
+    {
+        Some(condition) => Dispatched {
+            status: condition["status"] == "True",
+            reason: condition["reason"].as_str().unwrap_or_default().to_owned(),
+            message: condition["message"].as_str().unwrap_or_default().to_owned(),
+        },
+        None => Dispatched {
+            status: true,
+            reason: "Dispatched".to_owned(),
+            message: format!("on {cluster}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const LOCAL: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  uid: l
+  resourceVersion: '7'
+  annotations: {portcullis.dev/cluster: worker-a, portcullis.dev/remote-uid: l/r}
+spec: {containers: [{name: app}]}
+status: {phase: Pending}
+";
+    const REMOTE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: r, annotations: {portcullis.dev/local-uid: l}}
+spec: {nodeName: node-1, containers: [{name: app}]}
+status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: [{type: PodScheduled, status: 'True'}]}
+";
+
+    #[test]
+    fn the_patch_is_shown() {
+        check(
+            LOCAL,
+            REMOTE,
+            expect![[r#"
+            metadata:
+              annotations:
+                portcullis.dev/remote-node: node-1
+              resourceVersion: "7"
+              uid: l
+            status:
+              conditions:
+              - lastTransitionTime: "2026-11-30T10:00:00Z"
+                status: "True"
+                type: PodScheduled
+              - lastTransitionTime: "2026-11-30T10:00:00Z"
+                message: on worker-a
+                reason: Dispatched
+                status: "True"
+                type: portcullis.dev/Dispatched
+              phase: Running
+        "#]],
+        );
+    }
+
+    #[test]
+    fn addresses_are_shown_on_request() {
+        let printed = preview_status(LOCAL, REMOTE, true, Format::Json, "now")
+            .unwrap()
+            .stdout;
+        assert_eq!(
+            serde_json::from_str::<Value>(&printed).unwrap()["status"]["podIP"],
+            "10.0.0.1"
+        );
+    }
+
+    #[test]
+    fn a_pod_not_committed_yet_is_shown_too() {
+        let uncommitted = LOCAL.replace("portcullis.dev/remote-uid: l/r", "a: b");
+        assert!(preview_status(&uncommitted, REMOTE, false, Format::Json, "now").is_ok());
+    }
+
+    #[test]
+    fn nothing_to_write_is_said() {
+        check(
+            &LOCAL.replace("Pending", "Succeeded"),
+            REMOTE,
+            expect![[r#"
+                {}
+                nothing to write: the patch is empty
+            "#]],
+        );
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        check(
+            &LOCAL.replace("uid: l\n", "uid: x\n"),
+            REMOTE,
+            expect![
+                "the two are no pair: the remote pod's annotation local-uid names l, but the local pod is x"
+            ],
+        );
+        check(
+            LOCAL,
+            &REMOTE.replace("uid: r,", "uid: x,"),
+            expect![
+                "the two are no pair: the local pod's annotation remote-uid names l/r, but the remote pod is l/x"
+            ],
+        );
+        check(
+            LOCAL,
+            &REMOTE.replace("portcullis.dev/local-uid: l", "a: b"),
+            expect![
+                "remote pod: metadata.annotations[portcullis.dev/local-uid] is missing, so nothing proves that the two belong together"
+            ],
+        );
+        check(
+            &LOCAL.replace("  uid: l\n", ""),
+            REMOTE,
+            expect!["local pod: metadata.uid is missing, so nothing proves that the two belong together"],
+        );
+    }
+
+    #[test]
+    fn what_is_no_pod_is_refused() {
+        check(
+            "kind: Deployment",
+            REMOTE,
+            expect![
+                "local pod: found Deployment, expected one Pod as `kubectl get pod NAME -o yaml` prints it"
+            ],
+        );
+        check(
+            LOCAL,
+            &format!("{REMOTE}---{REMOTE}"),
+            expect![
+                "remote pod: found 2 objects, expected one Pod as `kubectl get pod NAME -o yaml` prints it"
+            ],
+        );
+        check("", REMOTE, expect!["local pod: no object found in the input"]);
+        check(LOCAL, "a: [", expect!["remote pod: parse YAML or JSON"]);
+    }
+
+    #[track_caller]
+    #[allow(clippy::needless_pass_by_value)]
+    fn check(local: &str, remote: &str, expect: Expect) {
+        expect.assert_eq(
+            &match preview_status(local, remote, false, Format::Yaml, "2026-11-30T10:00:00Z") {
+                Ok(Printout { stdout, stderr }) => stdout + &stderr,
+                Err(error) => match error.source() {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                },
+            },
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! `portcullis status`: read the clusters with the caller's own rights, and say what is where.
+
+mod report;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt};
+
+use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, ungated_line};
+use super::documents::{self, Format};
+use crate::api::WorkerCluster;
+use crate::cluster::client::Clients;
+use crate::cluster::kubeconfig;
+use crate::names;
+
+/// Options of `portcullis status`.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Only this pod, as `pod/NAME` or `NAME`; needs --namespace.
+    #[arg(requires = "namespace")]
+    pod: Option<String>,
+    /// Only this namespace; without it, all that are opted in.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Kubeconfig of the manager; without it, as kubectl does.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context in it.
+    #[arg(long)]
+    context: Option<String>,
+    /// The namespace of portcullis, where the kubeconfigs of workers are.
+    #[arg(long, default_value = names::NAMESPACE)]
+    portcullis_namespace: String,
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// How the report is printed.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// For machines.
+    Yaml,
+    /// For machines.
+    Json,
+}
+
+/// Reads and prints.
+///
+/// # Errors
+/// If the manager cannot be read. What cannot be read of a worker is said on stderr.
+pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
+    crate::tls::install_crypto();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let report = runtime.block_on(read(args))?;
+    let object = || {
+        let mut object = serde_json::to_value(&report).context("print the report")?;
+        object["apiVersion"] = "portcullis.dev/v1alpha1".into();
+        object["kind"] = "StatusReport".into();
+        anyhow::Ok(object)
+    };
+    match args.output {
+        Output::Table => print!("{}", report.table()),
+        Output::Yaml => print!("{}", documents::print(&[object()?], Format::Yaml)),
+        Output::Json => print!("{}", documents::print(&[object()?], Format::Json)),
+    }
+    Ok(())
+}
+
+async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
+    let client = client(args).await?;
+    let name = args
+        .pod
+        .as_deref()
+        .map(|pod| pod.strip_prefix("pod/").unwrap_or(pod));
+    let mut report = Report::default();
+    for namespace in namespaces(&client, args).await? {
+        let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
+        let pods = pods
+            .list(&ListParams::default())
+            .await
+            .with_context(|| format!("list pods of {namespace}"))?;
+        for pod in pods
+            .items
+            .iter()
+            .filter(|pod| name.is_none_or(|name| pod.name_any() == name))
+        {
+            if is_gated(pod) {
+                report.pods.push(pod_line(pod));
+            } else {
+                report.ungated.push(ungated_line(pod));
+            }
+        }
+    }
+    if let (Some(name), true) = (name, report.pods.is_empty() && report.ungated.is_empty()) {
+        anyhow::bail!(
+            "pod {name:?} not found in namespace {:?}",
+            args.namespace.as_deref().unwrap_or_default()
+        );
+    }
+    if name.is_none() {
+        workers(&client, args, &mut report).await;
+    }
+    Ok(report)
+}
+
+async fn client(args: &StatusArgs) -> anyhow::Result<Client> {
+    let options = KubeConfigOptions {
+        context: args.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let config = match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig =
+                Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig {}", path.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .context("use --kubeconfig")?
+        }
+        None if args.context.is_some() => Config::from_kubeconfig(&options).await.context("use --context")?,
+        None => Config::infer()
+            .await
+            .context("find a kubeconfig; name one with --kubeconfig")?,
+    };
+    Client::try_from(config).context("reach the manager")
+}
+
+async fn namespaces(client: &Client, args: &StatusArgs) -> anyhow::Result<Vec<String>> {
+    if let Some(namespace) = &args.namespace {
+        return Ok(vec![namespace.clone()]);
+    }
+    let opted_in = ListParams::default().labels(names::DISPATCH);
+    let found = Api::<Namespace>::all(client.clone())
+        .list(&opted_in)
+        .await
+        .context("list namespaces; without that right, name one with --namespace")?;
+    Ok(found.iter().map(ResourceExt::name_any).collect())
+}
+
+/// Orphans can only be seen on the workers, with the kubeconfigs that portcullis uses.
+async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
+    let note = |what: &str, error: &dyn std::fmt::Display| {
+        eprintln!("portcullis: {what}: {error}; orphans are not listed there");
+    };
+    let (origin, living) = match manager_facts(client).await {
+        Ok(facts) => facts,
+        Err(error) => return note("the manager", &format!("{error:#}")),
+    };
+    let clusters = match Api::<WorkerCluster>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+    {
+        Ok(clusters) => clusters,
+        Err(error) => return note("WorkerClusters", &error),
+    };
+    for cluster in clusters {
+        let name = cluster.name_any();
+        let created = cluster.status.clone().unwrap_or_default().created_namespaces;
+        report
+            .created_namespaces
+            .extend(created.into_iter().map(|namespace| CreatedNamespace {
+                cluster: name.clone(),
+                namespace,
+            }));
+        match remote_pods(client, args, &cluster, &origin).await {
+            Ok(pods) => {
+                let wanted = |pod: &&Pod| args.namespace.is_none() || pod.namespace() == args.namespace;
+                let orphans = pods
+                    .iter()
+                    .filter(wanted)
+                    .filter_map(|pod| orphan_line(&name, pod, &living));
+                report.orphans.extend(orphans);
+            }
+            Err(error) => note(&name, &format!("{error:#}")),
+        }
+    }
+}
+
+async fn manager_facts(client: &Client) -> anyhow::Result<(String, BTreeSet<String>)> {
+    let system = Api::<Namespace>::all(client.clone())
+        .get("kube-system")
+        .await
+        .context("read kube-system")?;
+    let gated = ListParams::default().labels(&format!("{}={}", names::GATED, names::TRUE));
+    let pods = Api::<Pod>::all(client.clone())
+        .list_metadata(&gated)
+        .await
+        .context("list gated pods")?;
+    let living = pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
+    Ok((system.uid().context("kube-system has no UID")?, living))
+}
+
+async fn remote_pods(
+    client: &Client,
+    args: &StatusArgs,
+    cluster: &WorkerCluster,
+    origin: &str,
+) -> anyhow::Result<Vec<Pod>> {
+    let reference = &cluster.spec.kubeconfig_secret_ref;
+    let secrets = Api::<Secret>::namespaced(client.clone(), &args.portcullis_namespace);
+    let secret = secrets
+        .get(&reference.name)
+        .await
+        .with_context(|| format!("read Secret {}", reference.name))?;
+    let data = secret.data.unwrap_or_default();
+    let bytes = data
+        .get(&reference.key)
+        .with_context(|| format!("Secret {} has no key {}", reference.name, reference.key))?;
+    let clients = Clients::from_kubeconfig(kubeconfig::parse(&bytes.0)?).await?;
+    let ours = ListParams::default().labels(&format!("{}={origin}", names::ORIGIN));
+    let found = match &args.namespace {
+        Some(namespace) => {
+            Api::<Pod>::namespaced(clients.calls.client().clone(), namespace)
+                .list(&ours)
+                .await
+        }
+        None => Api::<Pod>::all(clients.calls.client().clone()).list(&ours).await,
+    };
+    Ok(found.context("list pods")?.items)
+}

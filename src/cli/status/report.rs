@@ -1,0 +1,326 @@
+//! What was read from the clusters -> what people are told (pure).
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use crate::names;
+
+/// The whole answer; also the form of `-o yaml` and `-o json`.
+#[derive(Debug, Default, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Pods of the opted-in namespaces that are dispatched or wait for it.
+    pub pods: Vec<PodLine>,
+    /// Pods of opted-in namespaces that run here: from before the opt-in, or exempt.
+    pub ungated: Vec<UngatedLine>,
+    /// Open remote pods whose local pod is gone.
+    pub orphans: Vec<OrphanLine>,
+    /// Namespaces on workers that portcullis created; they stay.
+    pub created_namespaces: Vec<CreatedNamespace>,
+}
+
+/// A pod that is dispatched or waits for it.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodLine {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub pod: String,
+    /// The WorkerCluster it is committed to.
+    pub cluster: Option<String>,
+    /// The worker's node.
+    pub node: Option<String>,
+    /// As `kubectl get pods` would say it, in one word.
+    pub state: String,
+    /// Reason of the condition Dispatched.
+    pub reason: String,
+    /// Its sentence.
+    pub message: String,
+    /// Reaches the pod where it runs; the context's name is that of the WorkerCluster.
+    pub command: Option<String>,
+}
+
+/// A pod that runs here although its namespace is opted in.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct UngatedLine {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub pod: String,
+    /// Its phase.
+    pub phase: String,
+    /// Why it is not gated.
+    pub why: &'static str,
+}
+
+/// An open remote pod whose local pod is gone.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct OrphanLine {
+    /// The WorkerCluster.
+    pub cluster: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub pod: String,
+    /// Removes it.
+    pub remove: String,
+}
+
+/// A namespace that was created on a worker.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct CreatedNamespace {
+    /// The WorkerCluster.
+    pub cluster: String,
+    /// Its name.
+    pub namespace: String,
+}
+
+/// The line of a gated pod.
+pub fn pod_line(pod: &Pod) -> PodLine {
+    let annotation = |key: &str| pod.annotations().get(key).cloned();
+    let status = pod.status.clone().unwrap_or_default();
+    let condition = status
+        .conditions
+        .unwrap_or_default()
+        .into_iter()
+        .find(|condition| condition.type_ == names::DISPATCHED);
+    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let cluster = annotation(names::CLUSTER);
+    PodLine {
+        command: cluster
+            .as_ref()
+            .map(|cluster| format!("kubectl --context {cluster} --namespace {namespace} logs {name}")),
+        node: annotation(names::REMOTE_NODE),
+        state: match (pod.metadata.deletion_timestamp.is_some(), status.phase, &cluster) {
+            (true, _, _) => "Terminating".to_owned(),
+            (false, Some(phase), Some(_)) => phase,
+            (false, _, None) => "Waiting".to_owned(),
+            (false, None, Some(_)) => "Pending".to_owned(),
+        },
+        reason: condition
+            .as_ref()
+            .and_then(|condition| condition.reason.clone())
+            .unwrap_or_default(),
+        message: condition
+            .and_then(|condition| condition.message)
+            .unwrap_or_default(),
+        namespace,
+        pod: name,
+        cluster,
+    }
+}
+
+/// Whether the pod carries our gate.
+pub fn is_gated(pod: &Pod) -> bool {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    gates.is_some_and(|gates| gates.iter().any(|gate| gate.name == names::GATE))
+}
+
+/// The line of a pod that runs here.
+pub fn ungated_line(pod: &Pod) -> UngatedLine {
+    UngatedLine {
+        namespace: pod.namespace().unwrap_or_default(),
+        pod: pod.name_any(),
+        phase: pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.clone())
+            .unwrap_or_default(),
+        why: match pod.labels().get(names::EXEMPT).map(String::as_str) {
+            Some(names::TRUE) => "exempt",
+            Some(_) | None => "created before the opt-in, or by a DaemonSet or a node",
+        },
+    }
+}
+
+/// The line of a remote pod, if it is an orphan: open, and none of the living local pods made it.
+pub fn orphan_line(cluster: &str, remote: &Pod, living: &BTreeSet<String>) -> Option<OrphanLine> {
+    let local_uid = remote.annotations().get(names::LOCAL_UID)?;
+    let gates = remote
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.scheduling_gates.as_ref());
+    let uncommitted = gates.is_some_and(|gates| gates.iter().any(|gate| gate.name == names::UNCOMMITTED));
+    if living.contains(local_uid) || uncommitted {
+        return None;
+    }
+    let (namespace, pod) = (remote.namespace().unwrap_or_default(), remote.name_any());
+    Some(OrphanLine {
+        remove: format!("kubectl --context {cluster} --namespace {namespace} delete pod {pod}"),
+        cluster: cluster.to_owned(),
+        namespace,
+        pod,
+    })
+}
+
+impl Report {
+    /// Aligned columns, one part after the other; parts without lines are left out.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let pods = self.pods.iter().map(|line| {
+            let why = if line.message.is_empty() {
+                line.reason.clone()
+            } else {
+                line.message.clone()
+            };
+            vec![
+                line.namespace.clone(),
+                line.pod.clone(),
+                line.state.clone(),
+                dash(&line.cluster),
+                dash(&line.node),
+                why,
+            ]
+        });
+        part(
+            &mut out,
+            "",
+            &["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WHERE AND WHY"],
+            pods,
+        );
+        if let [only] = &self.pods[..]
+            && let Some(command) = &only.command
+        {
+            out.push_str(&format!("\nOn its worker: {command}\n"));
+        }
+        let ungated = self.ungated.iter().map(|line| {
+            vec![
+                line.namespace.clone(),
+                line.pod.clone(),
+                line.phase.clone(),
+                line.why.to_owned(),
+            ]
+        });
+        part(
+            &mut out,
+            "Running here, ungated:",
+            &["NAMESPACE", "POD", "PHASE", "WHY"],
+            ungated,
+        );
+        let orphans = self.orphans.iter().map(|line| {
+            vec![
+                line.cluster.clone(),
+                line.namespace.clone(),
+                line.pod.clone(),
+                line.remove.clone(),
+            ]
+        });
+        part(
+            &mut out,
+            "Orphans, running on workers without a pod here:",
+            &["CLUSTER", "NAMESPACE", "POD", "REMOVE WITH"],
+            orphans,
+        );
+        let created = self
+            .created_namespaces
+            .iter()
+            .map(|line| vec![line.cluster.clone(), line.namespace.clone()]);
+        part(
+            &mut out,
+            "Namespaces that were created on workers:",
+            &["CLUSTER", "NAMESPACE"],
+            created,
+        );
+        if out.is_empty() {
+            out.push_str("No pods in opted-in namespaces.\n");
+        }
+        out
+    }
+}
+
+fn part(out: &mut String, title: &str, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    if !title.is_empty() {
+        out.push_str(title);
+        out.push('\n');
+    }
+    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|column| {
+            std::iter::once(&header)
+                .chain(&rows)
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    for row in std::iter::once(&header).chain(&rows) {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        out.push_str(cells.collect::<Vec<_>>().join("   ").trim_end());
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use serde_json::json;
+
+    fn pod(value: serde_json::Value) -> Pod {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn tells_where_a_pod_is_why_another_waits_and_how_to_reach_it() {
+        let running = pod(json!({
+            "metadata": {"namespace": "shop", "name": "web-0", "annotations": {
+                "portcullis.dev/cluster": "worker-a", "portcullis.dev/remote-node": "node-1"}},
+            "status": {"phase": "Running", "conditions": [{"type": "portcullis.dev/Dispatched", "status": "True",
+                "reason": "Scheduled", "message": "on worker-a, node node-1"}]}}));
+        let waiting = pod(json!({
+            "metadata": {"namespace": "shop", "name": "web-1"},
+            "status": {"phase": "Pending", "conditions": [{"type": "portcullis.dev/Dispatched", "status": "False",
+                "reason": "NoClusterTakesIt", "message": "worker-a: exceeded quota (Forbidden)"}]}}));
+        let remote = pod(json!({"metadata": {"namespace": "shop", "name": "old",
+            "annotations": {"portcullis.dev/local-uid": "gone"}}}));
+        let mut report = Report {
+            pods: vec![pod_line(&running)],
+            orphans: orphan_line("worker-b", &remote, &BTreeSet::new())
+                .into_iter()
+                .collect(),
+            ..Report::default()
+        };
+        expect![[r#"
+            NAMESPACE   POD     STATE     CLUSTER    NODE     WHERE AND WHY
+            shop        web-0   Running   worker-a   node-1   on worker-a, node node-1
+
+            On its worker: kubectl --context worker-a --namespace shop logs web-0
+
+            Orphans, running on workers without a pod here:
+            CLUSTER    NAMESPACE   POD   REMOVE WITH
+            worker-b   shop        old   kubectl --context worker-b --namespace shop delete pod old
+        "#]]
+        .assert_eq(&report.table());
+        report.pods.push(pod_line(&waiting));
+        assert!(
+            report
+                .table()
+                .contains("web-1   Waiting   -          -        worker-a: exceeded quota (Forbidden)")
+        );
+    }
+
+    #[test]
+    fn neither_a_gated_copy_nor_that_of_a_living_pod_is_an_orphan() {
+        let open = json!({"metadata": {"name": "p", "annotations": {"portcullis.dev/local-uid": "u"}}});
+        assert!(orphan_line("w", &pod(open.clone()), &BTreeSet::from(["u".to_owned()])).is_none());
+        let mut gated = open;
+        gated["spec"] =
+            json!({"containers": [], "schedulingGates": [{"name": "portcullis.dev/uncommitted"}]});
+        assert!(orphan_line("w", &pod(gated), &BTreeSet::new()).is_none());
+    }
+}

@@ -1,0 +1,60 @@
+//! All registered workers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::worker::Worker;
+
+/// The registered workers by name, and which of them are cordoned.
+#[derive(Default)]
+pub struct Fleet {
+    members: RwLock<BTreeMap<Arc<str>, Member>>,
+}
+
+/// A registered worker.
+#[derive(Clone)]
+pub struct Member {
+    /// The worker.
+    pub worker: Arc<Worker>,
+    /// No new placements.
+    pub cordoned: bool,
+}
+
+impl Fleet {
+    /// The worker of this name.
+    pub fn get(&self, name: &str) -> Option<Member> {
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned()
+    }
+
+    /// All, by name.
+    pub fn all(&self) -> Vec<Member> {
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// Registers a worker, or changes whether it is cordoned. True if something changed.
+    pub fn set(&self, worker: Arc<Worker>, cordoned: bool) -> bool {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let same = members
+            .get(&worker.name)
+            .is_some_and(|held| held.cordoned == cordoned && Arc::ptr_eq(&held.worker, &worker));
+        members.insert(worker.name.clone(), Member { worker, cordoned });
+        !same
+    }
+
+    /// Forgets a worker.
+    pub fn remove(&self, name: &str) {
+        self.members
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+}

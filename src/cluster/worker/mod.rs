@@ -1,0 +1,200 @@
+//! One worker cluster: its link, its pods, its namespaces.
+
+pub mod connect;
+pub mod space;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use self::space::Spaces;
+use super::client::Clients;
+use super::store::PodStore;
+use crate::placement::Rejection;
+use crate::reconcile::pod::local::RemotePod;
+
+/// For so long after it became known, a worker that is not connected yet keeps its place in the order of a policy.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// A registered worker cluster.
+pub struct Worker {
+    /// Name of its WorkerCluster.
+    pub name: Arc<str>,
+    /// Pods there that carry our origin label.
+    pub store: PodStore<RemotePod>,
+    /// Its namespaces, as last read.
+    pub spaces: Spaces,
+    known_since: Instant,
+    /// It left the last ping unanswered: calls are not tried, so that they do not hold up those of others (R44).
+    suspect: AtomicBool,
+    in_flight: AtomicUsize,
+    link: ArcSwap<Link>,
+    /// Why it counts as lost: it has not answered for longer than the detection time.
+    lost: ArcSwapOption<String>,
+    /// Namespaces whose initial list is complete; the empty name stands for all.
+    synced: Mutex<HashSet<Arc<str>>>,
+}
+
+/// The state of the connection.
+#[derive(Clone)]
+pub enum Link {
+    /// No usable connection.
+    Down(Problem),
+    /// Connected.
+    Up(Arc<Connection>),
+}
+
+/// A connection whose cluster was identified.
+pub struct Connection {
+    /// Its clients.
+    pub clients: Clients,
+    /// UID of its kube-system namespace.
+    pub cluster_uid: Arc<str>,
+    /// Version of its API server.
+    pub version: String,
+    /// Whether pods may be watched in all namespaces at once.
+    pub cluster_wide: bool,
+    /// Rights that are missing, in words.
+    pub missing_rights: Vec<String>,
+}
+
+/// Why there is no usable connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// In CamelCase, for conditions and metrics.
+    pub reason: &'static str,
+    /// A sentence that says what to do.
+    pub message: String,
+    /// The problem is the credential, not the network.
+    pub credential: bool,
+}
+
+impl Worker {
+    /// A worker that has not connected yet.
+    pub fn new(name: &str) -> Self {
+        let connecting = Problem {
+            reason: "Connecting",
+            message: "not connected yet".to_owned(),
+            credential: false,
+        };
+        Self {
+            name: name.into(),
+            store: PodStore::default(),
+            spaces: Spaces::default(),
+            known_since: Instant::now(),
+            suspect: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            link: ArcSwap::from_pointee(Link::Down(connecting)),
+            lost: ArcSwapOption::empty(),
+            synced: Mutex::default(),
+        }
+    }
+
+    /// The state of the connection.
+    pub fn link(&self) -> Arc<Link> {
+        self.link.load_full()
+    }
+
+    /// The connection, if there is one.
+    pub fn connection(&self) -> Option<Arc<Connection>> {
+        match &**self.link.load() {
+            Link::Up(connection) => Some(connection.clone()),
+            Link::Down(_) => None,
+        }
+    }
+
+    /// Why the worker counts as lost, if it does.
+    pub fn lost(&self) -> Option<Arc<String>> {
+        self.lost.load_full()
+    }
+
+    /// A place for one call, unless so many are under way already. It is given back when the value is dropped.
+    pub fn enter(self: &Arc<Self>, most: usize) -> Option<InFlight> {
+        let place = InFlight(self.clone());
+        (self.in_flight.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
+    }
+
+    /// Whether it left the last ping unanswered.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    fn set_suspect(&self, suspect: bool) {
+        self.suspect.store(suspect, Ordering::Release);
+    }
+
+    /// Whether the initial list of this namespace is complete, and the worker is connected (rule 0).
+    pub fn synced(&self, namespace: &str) -> bool {
+        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        self.connection().is_some() && (synced.contains("") || synced.contains(namespace))
+    }
+
+    /// Why nothing new may be placed here now, as far as the connection tells.
+    pub fn rejection(&self, namespace: &str) -> Option<Rejection> {
+        let because = |reason: &str, message: String| {
+            let settling =
+                matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
+            Some(Rejection {
+                reason: reason.to_owned(),
+                message,
+                retry_in: None,
+                settling,
+            })
+        };
+        match &**self.link.load() {
+            Link::Down(problem) => because(problem.reason, problem.message.clone()),
+            Link::Up(_) if self.lost().is_some() => because(
+                "Unreachable",
+                self.lost().map(|words| words.to_string()).unwrap_or_default(),
+            ),
+            Link::Up(connection) if !connection.missing_rights.is_empty() => {
+                because("NotPermitted", missing(&connection.missing_rights))
+            }
+            Link::Up(_) if !self.synced(namespace) => {
+                because("Syncing", "its pods are being listed".to_owned())
+            }
+            Link::Up(_) => None,
+        }
+    }
+
+    fn set_link(&self, link: Link) {
+        self.link.store(Arc::new(link));
+    }
+
+    fn set_lost(&self, lost: Option<String>) -> bool {
+        let changed = self.lost.load().as_deref() != lost.as_ref();
+        self.lost.store(lost.map(Arc::new));
+        changed
+    }
+
+    fn set_synced(&self, namespace: &str) {
+        self.synced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(namespace.into());
+    }
+
+    fn unsync(&self) {
+        self.synced.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A call to a worker that is under way.
+pub struct InFlight(Arc<Worker>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The sentence for missing rights.
+pub fn missing(rights: &[String]) -> String {
+    format!(
+        "the ServiceAccount of the kubeconfig lacks: {}; apply `portcullis manifests rbac-worker` there",
+        rights.join(", ")
+    )
+}

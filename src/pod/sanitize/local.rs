@@ -1,0 +1,160 @@
+//! A local pod's JSON -> the parts that its copy is made of.
+
+use serde_json::{Map, Value};
+
+use crate::names;
+
+/// The parts of a local pod that the copy is made of.
+pub(super) struct LocalPod<'a> {
+    pub(super) metadata: &'a Map<String, Value>,
+    pub(super) name: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) uid: &'a str,
+    pub(super) spec: &'a Map<String, Value>,
+}
+
+impl<'a> LocalPod<'a> {
+    pub(super) fn read(pod: &'a Value) -> Result<Self, UnreadablePod> {
+        let metadata = object(pod.get("metadata"), "metadata")?;
+        Ok(Self {
+            metadata,
+            name: text(metadata.get("name"), "metadata.name")?,
+            namespace: text(metadata.get("namespace"), "metadata.namespace")?,
+            uid: text(metadata.get("uid"), "metadata.uid")?,
+            spec: object(pod.get("spec"), "spec")?,
+        })
+    }
+
+    pub(super) fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.metadata.get("annotations")?.get(key)?.as_str()
+    }
+
+    /// How often a commit of this pod was cleared. Absent is 0.
+    pub(super) fn attempt(&self) -> Result<u64, UnreadablePod> {
+        self.annotation(names::ATTEMPT).map_or(Ok(0), |attempt| {
+            attempt.parse().map_err(|_| UnreadablePod::Wrong {
+                path: "metadata.annotations[portcullis.dev/attempt]",
+                found: format!("{attempt:?}"),
+                expected: "a number, 0 or more",
+            })
+        })
+    }
+}
+
+/// The local pod cannot be read: a sentence with the path of the field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadablePod {
+    #[error("{path}: missing; expected {expected}")]
+    Missing {
+        path: &'static str,
+        expected: &'static str,
+    },
+    #[error("{path}: found {found}, expected {expected}")]
+    Wrong {
+        path: &'static str,
+        found: String,
+        expected: &'static str,
+    },
+}
+
+impl UnreadablePod {
+    /// Fixed name for metrics and Events.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "FieldMissing",
+            Self::Wrong { .. } => "FieldUnreadable",
+        }
+    }
+}
+
+pub(super) fn object<'a>(
+    value: Option<&'a Value>,
+    path: &'static str,
+) -> Result<&'a Map<String, Value>, UnreadablePod> {
+    let expected = "an object";
+    match value {
+        Some(Value::Object(map)) => Ok(map),
+        None | Some(Value::Null) => Err(UnreadablePod::Missing { path, expected }),
+        Some(other) => Err(UnreadablePod::Wrong {
+            path,
+            found: describe(other),
+            expected,
+        }),
+    }
+}
+
+fn text<'a>(value: Option<&'a Value>, path: &'static str) -> Result<&'a str, UnreadablePod> {
+    let expected = "a non-empty string";
+    match value {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text),
+        None | Some(Value::Null) => Err(UnreadablePod::Missing { path, expected }),
+        Some(other) => Err(UnreadablePod::Wrong {
+            path,
+            found: describe(other),
+            expected,
+        }),
+    }
+}
+
+/// Short, whatever it is.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::super::sanitize;
+    use super::super::testing::{self, MARKS};
+    use super::*;
+
+    #[test]
+    fn an_unreadable_pod_is_named_by_its_field() {
+        let check = |pod: Value, expect: Expect| {
+            expect.assert_eq(&sanitize(&pod, &MARKS).unwrap_err().to_string());
+        };
+        check(json!(null), expect!["metadata: missing; expected an object"]);
+        check(
+            json!({"metadata": {"name": "a"}}),
+            expect!["metadata.namespace: missing; expected a non-empty string"],
+        );
+        check(
+            json!({"metadata": {"name": 7}}),
+            expect!["metadata.name: found 7, expected a non-empty string"],
+        );
+        check(
+            json!({"metadata": {"name": "a", "namespace": "n"}}),
+            expect!["metadata.uid: missing; expected a non-empty string"],
+        );
+        check(
+            json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}}),
+            expect!["spec: missing; expected an object"],
+        );
+        check(
+            json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": []}),
+            expect!["spec: found a list, expected an object"],
+        );
+        let mut pod = testing::local(
+            json!({"annotations": {"portcullis.dev/attempt": "-1"}}),
+            json!({}),
+        );
+        check(
+            pod.clone(),
+            expect![[
+                r#"metadata.annotations[portcullis.dev/attempt]: found "-1", expected a number, 0 or more"#
+            ]],
+        );
+        pod["metadata"]["labels"] = "app=web".into();
+        check(
+            pod,
+            expect![[r#"metadata.labels: found "app=web", expected an object"#]],
+        );
+    }
+}

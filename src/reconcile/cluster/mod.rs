@@ -1,0 +1,302 @@
+//! WorkerClusters, their Secrets and DispatchPolicies: links follow them, their status is kept true.
+
+mod registry;
+pub mod status;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use self::registry::Registry;
+use self::status::{Facts, LinkSeen};
+use super::events::{Note, Notes};
+use super::pod::local::Phase;
+use super::pod::world::World;
+use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
+use crate::cluster::client::Clients;
+use crate::cluster::watch::{Watched, follow};
+use crate::cluster::worker::{Link, Worker, missing};
+use crate::names;
+
+/// Counts and conditions are written at most once in this time.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// Keeps links and statuses until `stop`. `listed` is called once for each list that is complete for the first time.
+pub async fn keep(
+    clients: Clients,
+    namespace: String,
+    world: Arc<World>,
+    notes: Notes,
+    listed: impl Fn() + Clone + Send + 'static,
+    stop: CancellationToken,
+) {
+    let (client, watches) = (clients.calls.client().clone(), clients.watches);
+    let changed = Arc::new(Notify::new());
+    let registry = Arc::new(Registry::new(world.clone(), changed.clone()));
+    let tasks = [
+        tokio::spawn(follow(
+            Api::<WorkerCluster>::all(watches.clone()),
+            watcher::Config::default(),
+            stop.clone(),
+            registry.clone().clusters_sink(listed.clone()),
+        )),
+        tokio::spawn(follow(
+            Api::<Secret>::namespaced(watches.clone(), &namespace),
+            watcher::Config::default(),
+            stop.clone(),
+            registry.clone().secrets_sink(listed.clone()),
+        )),
+        tokio::spawn(follow(
+            Api::<DispatchPolicy>::all(watches),
+            watcher::Config::default(),
+            stop.clone(),
+            policies_sink(world.clone(), changed.clone(), listed),
+        )),
+    ];
+    let mut beat = tokio::time::interval(BEAT);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = changed.notified() => registry.converge(&stop),
+            _ = beat.tick() => {
+                registry.converge(&stop);
+                write_statuses(&client, &registry, &world, &notes).await;
+            }
+        }
+    }
+    for task in tasks {
+        // The watches end with the same token; a panic in one was reported by the runtime.
+        let _ended = task.await;
+    }
+}
+
+fn policies_sink(
+    world: Arc<World>,
+    changed: Arc<Notify>,
+    listed: impl Fn() + Send + 'static,
+) -> impl FnMut(Watched<DispatchPolicy>) + Send {
+    let mut first = true;
+    let mut fresh: BTreeMap<String, Arc<DispatchPolicy>> = BTreeMap::new();
+    move |watched| {
+        let mut policies = world.policies.write().unwrap_or_else(PoisonError::into_inner);
+        match watched {
+            Watched::Event(Event::Init) => fresh.clear(),
+            Watched::Event(Event::InitApply(policy)) => {
+                fresh.insert(policy.name_any(), Arc::new(policy));
+            }
+            Watched::Event(Event::InitDone) => {
+                *policies = std::mem::take(&mut fresh);
+                if std::mem::take(&mut first) {
+                    listed();
+                }
+            }
+            Watched::Event(Event::Apply(policy)) => {
+                let held = policies.insert(policy.name_any(), Arc::new(policy.clone()));
+                if held.is_some_and(|held| held.spec == policy.spec) {
+                    return; // only its status: ours
+                }
+            }
+            Watched::Event(Event::Delete(policy)) => {
+                policies.remove(&policy.name_any());
+            }
+            Watched::Failed(error) => {
+                tracing::warn!(%error, "DispatchPolicies cannot be watched");
+                return;
+            }
+        }
+        drop(policies);
+        world.look_at_all();
+        changed.notify_one();
+    }
+}
+
+async fn write_statuses(client: &Client, registry: &Registry, world: &World, notes: &Notes) {
+    let counts = count(world);
+    let now = Timestamp::now();
+    for cluster in registry.clusters() {
+        let name = cluster.name_any();
+        let pods = counts.get(name.as_str()).copied().unwrap_or_default();
+        keep_finalizer(client, &cluster, pods.committed > 0).await;
+        let Some(member) = world.fleet.get(&name) else {
+            continue;
+        };
+        let facts = Facts {
+            generation: cluster.metadata.generation,
+            deleting: cluster.metadata.deletion_timestamp.is_some(),
+            cordoned: cluster.spec.cordoned,
+            link: link_seen(&member.worker),
+            pods,
+            created_namespaces: member.worker.spaces.created(),
+        };
+        let held = cluster.status.clone().unwrap_or_default();
+        let next = status::status(&held, &facts, now);
+        if next != held {
+            write_status::<WorkerCluster>(client, &name, &json!({ "status": next })).await;
+        }
+    }
+    let policies: Vec<_> = world
+        .policies
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .values()
+        .cloned()
+        .collect();
+    for policy in policies {
+        let held = policy.status.clone().unwrap_or_default();
+        let why_not = |name: &str| why_not(world, name);
+        let next = super::policy::status(&held, &policy.spec, policy.metadata.generation, why_not, now);
+        if next != held {
+            write_status::<DispatchPolicy>(client, &policy.name_any(), &json!({ "status": next })).await;
+        }
+    }
+    tell_unknown_policies(world, notes);
+}
+
+fn count(world: &World) -> BTreeMap<String, PodCounts> {
+    let mut counts: BTreeMap<String, PodCounts> = BTreeMap::new();
+    for pod in world.locals.all() {
+        let Some(committed) = pod.committed() else {
+            continue;
+        };
+        if pod.phase == Phase::Terminal && !pod.terminating {
+            continue;
+        }
+        let entry = counts.entry(committed.cluster().to_string()).or_default();
+        entry.committed += 1;
+        entry.running += i64::from(pod.phase == Phase::Running);
+    }
+    counts
+}
+
+fn link_seen(worker: &Worker) -> LinkSeen {
+    match &*worker.link() {
+        Link::Down(problem) => LinkSeen::Down {
+            reason: problem.reason,
+            message: problem.message.clone(),
+            credential: problem.credential,
+        },
+        Link::Up(connection) => LinkSeen::Up {
+            cluster_uid: connection.cluster_uid.to_string(),
+            version: connection.version.clone(),
+            lost: worker.lost().map(|words| words.to_string()),
+            not_permitted: (!connection.missing_rights.is_empty())
+                .then(|| missing(&connection.missing_rights)),
+        },
+    }
+}
+
+fn why_not(world: &World, name: &str) -> Option<(String, String)> {
+    match world.fleet.get(name) {
+        None => Some((
+            "ClusterNotFound".to_owned(),
+            format!("there is no WorkerCluster {name}"),
+        )),
+        Some(member) if member.cordoned => Some(("Cordoned".to_owned(), "it is cordoned".to_owned())),
+        Some(member) => match &*member.worker.link() {
+            Link::Down(problem) => Some((problem.reason.to_owned(), problem.message.clone())),
+            Link::Up(_) => member
+                .worker
+                .rejection("")
+                .filter(|rejection| rejection.reason != "Syncing")
+                .map(|rejection| (rejection.reason, rejection.message)),
+        },
+    }
+}
+
+/// A namespace whose label names no policy gets an Event; its pods say it in their condition.
+fn tell_unknown_policies(world: &World, notes: &Notes) {
+    for namespace in world.namespaces.opted_in() {
+        let Some(policy) = world
+            .namespaces
+            .get(&namespace)
+            .and_then(|opt_in| opt_in.dispatch)
+        else {
+            continue;
+        };
+        if world
+            .policies
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&*policy)
+        {
+            continue;
+        }
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Namespace".to_owned()),
+            name: Some(namespace.to_string()),
+            ..ObjectReference::default()
+        };
+        let sentence = format!(
+            "label {}={policy} names a DispatchPolicy that does not exist: no pod of this namespace starts; create the policy or change the label",
+            names::DISPATCH
+        );
+        notes.about(about, Note::warning("PolicyNotFound", sentence));
+    }
+}
+
+/// Ours while committed work is on the cluster.
+async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
+    let held = cluster
+        .finalizers()
+        .iter()
+        .any(|name| name == names::WORK_REMAINS);
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    let finalizers: Vec<&str> = match (work, held, deleting) {
+        (true, false, false) => cluster
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .chain([names::WORK_REMAINS])
+            .collect(),
+        (false, true, _) => cluster
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != names::WORK_REMAINS)
+            .collect(),
+        (true, true, _) | (false, false, _) | (true, false, true) => return,
+    };
+    let patch = json!({"metadata": {
+        "uid": cluster.metadata.uid,
+        "resourceVersion": cluster.metadata.resource_version,
+        "finalizers": finalizers,
+    }});
+    let api = Api::<WorkerCluster>::all(client.clone());
+    if let Err(error) = api
+        .patch(&cluster.name_any(), &params(), &Patch::Merge(patch))
+        .await
+    {
+        tracing::info!(cluster = %cluster.name_any(), %error, "finalizer not written; the next beat tries again");
+    }
+}
+
+async fn write_status<K>(client: &Client, name: &str, patch: &serde_json::Value)
+where
+    K: kube::Resource<Scope = kube::core::ClusterResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api = Api::<K>::all(client.clone());
+    if let Err(error) = api.patch_status(name, &params(), &Patch::Merge(patch)).await {
+        tracing::info!(name, %error, "status not written; the next beat tries again");
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(names::PORTCULLIS.to_owned()),
+        ..PatchParams::default()
+    }
+}

@@ -1,0 +1,232 @@
+//! WorkerClusters and Secrets as watched -> one link for each, restarted when its kubeconfig changes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::runtime::watcher::Event;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::WorkerCluster;
+use crate::cluster::watch::Watched;
+use crate::cluster::worker::connect::{self, LinkEvents};
+use crate::cluster::worker::{Problem, Worker};
+use crate::reconcile::pod::local::{PodKey, RemotePod};
+use crate::reconcile::pod::world::World;
+
+/// What is registered, and the links.
+pub(super) struct Registry {
+    world: Arc<World>,
+    changed: Arc<Notify>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    clusters: BTreeMap<String, WorkerCluster>,
+    secrets: BTreeMap<String, Secret>,
+    links: BTreeMap<String, RunningLink>,
+}
+
+struct RunningLink {
+    /// What it was started with; none: nothing usable.
+    kubeconfig: Result<Vec<u8>, Problem>,
+    stop: CancellationToken,
+}
+
+impl Registry {
+    pub(super) fn new(world: Arc<World>, changed: Arc<Notify>) -> Self {
+        Self {
+            world,
+            changed,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(super) fn clusters(&self) -> Vec<WorkerCluster> {
+        self.lock().clusters.values().cloned().collect()
+    }
+
+    /// Starts, restarts and stops links so that they are what is registered.
+    pub(super) fn converge(self: &Arc<Self>, stop: &CancellationToken) {
+        let mut state = self.lock();
+        let names: Vec<String> = state.clusters.keys().cloned().collect();
+        for name in &names {
+            self.converge_one(&mut state, name, stop);
+        }
+        let gone: Vec<String> = state
+            .links
+            .keys()
+            .filter(|name| !state.clusters.contains_key(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            if let Some(link) = state.links.remove(&name) {
+                link.stop.cancel();
+            }
+            self.world.fleet.remove(&name);
+            self.world.look_at_all();
+        }
+    }
+
+    fn converge_one(self: &Arc<Self>, state: &mut State, name: &str, stop: &CancellationToken) {
+        let Some(cluster) = state.clusters.get(name) else {
+            return;
+        };
+        let cordoned = cluster.spec.cordoned || cluster.metadata.deletion_timestamp.is_some();
+        let kubeconfig = kubeconfig(cluster, &state.secrets);
+        let worker = match self.world.fleet.get(name) {
+            Some(member) => member.worker,
+            None => Arc::new(Worker::new(name)),
+        };
+        if self.world.fleet.set(worker.clone(), cordoned) {
+            self.world.look_at_all();
+        }
+        if state
+            .links
+            .get(name)
+            .is_some_and(|link| link.kubeconfig == kubeconfig)
+        {
+            return;
+        }
+        let link_stop = stop.child_token();
+        let started = RunningLink {
+            kubeconfig: kubeconfig.clone(),
+            stop: link_stop.clone(),
+        };
+        if let Some(old) = state.links.insert(name.to_owned(), started) {
+            old.stop.cancel();
+        }
+        let events: Arc<dyn LinkEvents> = Arc::new(Events {
+            world: self.world.clone(),
+            changed: self.changed.clone(),
+        });
+        match kubeconfig {
+            Ok(bytes) => {
+                tokio::spawn(connect::keep(worker, bytes, events, link_stop));
+            }
+            Err(problem) => connect::down(&worker, problem, true, &events),
+        }
+    }
+
+    pub(super) fn clusters_sink(
+        self: Arc<Self>,
+        listed: impl Fn() + Send + 'static,
+    ) -> impl FnMut(Watched<WorkerCluster>) + Send {
+        self.sink(|state| &mut state.clusters, "WorkerClusters", listed)
+    }
+
+    pub(super) fn secrets_sink(
+        self: Arc<Self>,
+        listed: impl Fn() + Send + 'static,
+    ) -> impl FnMut(Watched<Secret>) + Send {
+        self.sink(|state| &mut state.secrets, "Secrets", listed)
+    }
+
+    fn sink<K: ResourceExt + Clone + Send + 'static>(
+        self: Arc<Self>,
+        map: fn(&mut State) -> &mut BTreeMap<String, K>,
+        what: &'static str,
+        listed: impl Fn() + Send + 'static,
+    ) -> impl FnMut(Watched<K>) + Send {
+        let mut fresh: BTreeMap<String, K> = BTreeMap::new();
+        let mut first = true;
+        move |watched| {
+            let mut state = self.lock();
+            match watched {
+                Watched::Event(Event::Init) => fresh.clear(),
+                Watched::Event(Event::InitApply(object)) => {
+                    fresh.insert(object.name_any(), object);
+                }
+                Watched::Event(Event::InitDone) => {
+                    *map(&mut state) = std::mem::take(&mut fresh);
+                    if std::mem::take(&mut first) {
+                        listed();
+                    }
+                }
+                Watched::Event(Event::Apply(object)) => {
+                    map(&mut state).insert(object.name_any(), object);
+                }
+                Watched::Event(Event::Delete(object)) => {
+                    map(&mut state).remove(&object.name_any());
+                }
+                Watched::Failed(error) => tracing::warn!(%error, what, "cannot be watched"),
+            }
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn kubeconfig(cluster: &WorkerCluster, secrets: &BTreeMap<String, Secret>) -> Result<Vec<u8>, Problem> {
+    let reference = &cluster.spec.kubeconfig_secret_ref;
+    let problem = |reason, message| Problem {
+        reason,
+        message,
+        credential: true,
+    };
+    let secret = secrets.get(&reference.name).ok_or_else(|| {
+        problem(
+            "SecretNotFound",
+            format!(
+                "Secret {:?} (spec.kubeconfigSecretRef) does not exist in our namespace; create it",
+                reference.name
+            ),
+        )
+    })?;
+    let data = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(&reference.key))
+        .ok_or_else(|| {
+            problem(
+                "SecretKeyNotFound",
+                format!(
+                    "Secret {:?} has no key {:?}; put the kubeconfig under it",
+                    reference.name, reference.key
+                ),
+            )
+        })?;
+    Ok(data.0.clone())
+}
+
+/// What links tell becomes turns.
+struct Events {
+    world: Arc<World>,
+    changed: Arc<Notify>,
+}
+
+impl LinkEvents for Events {
+    fn pod_changed(&self, _worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>) {
+        if let Some(pod) = removed.filter(|pod| pod.phase == crate::reconcile::pod::local::Phase::Terminal) {
+            self.world
+                .memories
+                .change(&key, |memory| memory.ended = Some(pod));
+        }
+        self.world.queue.add(key);
+    }
+
+    fn link_changed(&self, worker: &Arc<Worker>) {
+        tracing::info!(worker = %worker.name, lost = ?worker.lost(), "link changed");
+        self.world.look_at_all();
+        self.changed.notify_one();
+    }
+
+    fn namespaces(&self) -> Vec<Arc<str>> {
+        let mut namespaces = self.world.namespaces.opted_in();
+        namespaces.extend(self.world.locals.keys().into_iter().map(|key| key.namespace));
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
+
+    fn origin(&self) -> Arc<str> {
+        self.world.origin.clone()
+    }
+}

@@ -1,0 +1,131 @@
+//! All reconcilers of one process, wired: watches fill the world, turns empty the queue.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::events::Notes;
+use super::execute::Executor;
+use super::pod::local::PodKey;
+use super::pod::metrics::PodMetrics;
+use super::pod::turn::{Turn, Turns};
+use super::pod::world::World;
+use super::{cluster, manager};
+use crate::cluster::client::Clients;
+use crate::cluster::leading::Leading;
+
+/// How the reconcilers run.
+pub struct Options {
+    /// Our own namespace: kubeconfig Secrets are read there.
+    pub namespace: String,
+    /// Turns at a time.
+    pub concurrency: usize,
+    /// What is counted.
+    pub metrics: Arc<PodMetrics>,
+}
+
+/// Runs until `stop`; answers when nothing writes any more. `ready` is called when the manager's lists are complete.
+pub async fn run(
+    clients: Clients,
+    world: Arc<World>,
+    options: Options,
+    leading: Leading,
+    ready: impl Fn() + Send + Sync + 'static,
+    stop: CancellationToken,
+) {
+    let (notes, send_notes) = Notes::new(clients.calls.client().clone());
+    let executor = Executor::new(
+        clients.calls.clone(),
+        world.fleet.clone(),
+        world.origin.clone(),
+        options.concurrency,
+        leading,
+    );
+    let turns = Arc::new(Turns::new(
+        world.clone(),
+        executor,
+        notes.clone(),
+        options.metrics,
+    ));
+    let mut tasks = JoinSet::new();
+    let listed = lists(world.clone(), ready);
+    tasks.spawn(manager::keep(
+        clients.watches.clone(),
+        world.clone(),
+        listed.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(cluster::keep(
+        clients,
+        options.namespace,
+        world.clone(),
+        notes,
+        listed,
+        stop.clone(),
+    ));
+    let failures: Arc<Mutex<HashMap<PodKey, u32>>> = Arc::default();
+    for _ in 0..options.concurrency {
+        tasks.spawn(take_turns(
+            world.clone(),
+            turns.clone(),
+            failures.clone(),
+            stop.clone(),
+        ));
+    }
+    let notes_task = tokio::spawn(send_notes);
+    while tasks.join_next().await.is_some() {}
+    notes_task.abort();
+}
+
+/// Counts complete lists; with the last one turns begin (rule 0).
+fn lists(world: Arc<World>, ready: impl Fn() + Send + Sync + 'static) -> impl Fn() + Clone + Send + 'static {
+    let complete = Arc::new(AtomicUsize::new(0));
+    let ready = Arc::new(ready);
+    move || {
+        if complete.fetch_add(1, Ordering::AcqRel) + 1 == manager::LISTS {
+            world.ready.store(true, Ordering::Release);
+            world.look_at_all();
+            ready();
+        }
+    }
+}
+
+async fn take_turns(
+    world: Arc<World>,
+    turns: Arc<Turns>,
+    failures: Arc<Mutex<HashMap<PodKey, u32>>>,
+    stop: CancellationToken,
+) {
+    loop {
+        let key = tokio::select! {
+            () = stop.cancelled() => return,
+            key = world.queue.next() => key,
+        };
+        let failed = failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .copied()
+            .unwrap_or(0);
+        let Turn {
+            look_again,
+            failed: again,
+        } = turns.take(&key, failed).await;
+        {
+            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+            if again {
+                failures.insert(key.clone(), failed.saturating_add(1));
+            } else {
+                failures.remove(&key);
+            }
+        }
+        world.queue.done(&key);
+        if let Some(delay) = look_again {
+            world.queue.add_in(key, delay.max(Duration::from_millis(1)));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Writes on the manager.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Done, Executor, Failure, unavailable};
+use crate::cluster::api::{CallError, PatchKind, pod_path};
+use crate::cluster::raw::RawObject;
+use crate::names;
+use crate::reconcile::faults::{Fault, dropped};
+use crate::reconcile::pod::local::{LocalPod, PodKey};
+use crate::reconcile::step::{LocalTarget, RemoteTarget};
+
+impl Executor {
+    pub(super) async fn commit(
+        &self,
+        local: &LocalTarget,
+        finalizers: &[String],
+        cluster_uid: &Arc<str>,
+        remote: &RemoteTarget,
+    ) -> Result<Done, Failure> {
+        let finalizers = match dropped(Fault::FinalizerApart) {
+            true => finalizers.to_vec(),
+            false => with_ours(finalizers),
+        };
+        let mut patch = json!({"metadata": {
+            "uid": &*local.uid,
+            "finalizers": finalizers,
+            "annotations": {
+                names::CLUSTER: &*remote.worker,
+                names::CLUSTER_UID: &**cluster_uid,
+                names::REMOTE_UID: format!("{}/{}", local.uid, remote.uid),
+            },
+        }});
+        if !dropped(Fault::CommitVersion) {
+            patch["metadata"]["resourceVersion"] = (*local.resource_version).into();
+        }
+        self.patch_local(local, "", PatchKind::Merge, &patch).await
+    }
+
+    pub(super) async fn clear_commit(
+        &self,
+        local: &LocalTarget,
+        finalizers: &[String],
+        attempt: u64,
+    ) -> Result<Done, Failure> {
+        let finalizers: Vec<&String> = finalizers
+            .iter()
+            .filter(|name| *name != names::REMOTE_COPY)
+            .collect();
+        let mut patch = json!({"metadata": {
+            "uid": &*local.uid,
+            "finalizers": finalizers,
+            "annotations": {
+                names::CLUSTER: null,
+                names::CLUSTER_UID: null,
+                names::REMOTE_UID: null,
+                names::REMOTE_NODE: null,
+                names::ATTEMPT: attempt.to_string(),
+            },
+        }});
+        if !dropped(Fault::ClearVersion) {
+            patch["metadata"]["resourceVersion"] = (*local.resource_version).into();
+        }
+        self.patch_local(local, "", PatchKind::Merge, &patch).await
+    }
+
+    pub(super) async fn write_status(&self, local: &LocalTarget, patch: &Value) -> Result<Done, Failure> {
+        if !dropped(Fault::StatusPreconditions) {
+            return self.patch_local(local, "/status", PatchKind::Merge, patch).await;
+        }
+        let mut patch = patch.clone();
+        for field in ["uid", "resourceVersion"] {
+            if let Some(metadata) = patch["metadata"].as_object_mut() {
+                metadata.remove(field);
+            }
+        }
+        self.patch_local(local, "/status", PatchKind::Merge, &patch).await
+    }
+
+    pub(super) async fn release_finalizer(
+        &self,
+        local: &LocalTarget,
+        index: usize,
+        same_version: bool,
+    ) -> Result<Done, Failure> {
+        let place = format!("/metadata/finalizers/{index}");
+        let mut patch = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": &*local.uid}),
+            json!({"op": "test", "path": &place, "value": names::REMOTE_COPY}),
+        ];
+        if same_version {
+            let version = &*local.resource_version;
+            patch.push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
+        }
+        patch.push(json!({"op": "remove", "path": &place}));
+        self.patch_local(local, "", PatchKind::Json, &patch.into()).await
+    }
+
+    /// A quorum read. With a UID: whether that one is gone.
+    pub(super) async fn look_at_local(&self, key: &PodKey, uid: Option<&Arc<str>>) -> Result<Done, Failure> {
+        if let (true, Some(uid)) = (dropped(Fault::LocalProof), uid) {
+            return Ok(Done::LocalGone {
+                key: key.clone(),
+                uid: uid.clone(),
+            });
+        }
+        match self.manager.get(&pod_path(&key.namespace, &key.name)).await {
+            Ok(object) => {
+                let pod = read(&object)?;
+                match uid.filter(|uid| **uid != pod.uid) {
+                    Some(uid) => Ok(Done::LocalGone {
+                        key: key.clone(),
+                        uid: uid.clone(),
+                    }),
+                    None => Ok(Done::Local(Box::new(pod))),
+                }
+            }
+            Err(CallError::Answered { code: 404, .. }) => Ok(Done::LocalGone {
+                key: key.clone(),
+                uid: uid.cloned().unwrap_or_else(|| "".into()),
+            }),
+            Err(error) => Err(unavailable(&manager(), &error)),
+        }
+    }
+
+    async fn patch_local(
+        &self,
+        local: &LocalTarget,
+        subresource: &str,
+        kind: PatchKind,
+        patch: &Value,
+    ) -> Result<Done, Failure> {
+        let path = format!("{}{subresource}", pod_path(&local.key.namespace, &local.key.name));
+        match self.manager.patch(&path, kind, patch).await {
+            Ok(object) => Ok(Done::Local(Box::new(read(&object)?))),
+            Err(CallError::Answered { code: 404, .. }) => Err(Failure::Stale(Done::LocalGone {
+                key: local.key.clone(),
+                uid: local.uid.clone(),
+            })),
+            Err(CallError::Answered {
+                code: code @ (409 | 422 | 400 | 403),
+                message,
+                ..
+            }) => {
+                let seen = self.look_at_local(&local.key, Some(&local.uid)).await?;
+                let unchanged =
+                    matches!(&seen, Done::Local(pod) if pod.resource_version == local.resource_version);
+                match (unchanged, code) {
+                    (true, 400 | 403 | 422) => Err(Failure::Content { message }),
+                    (true | false, _) => Err(Failure::Stale(seen)),
+                }
+            }
+            Err(error) => Err(unavailable(&manager(), &error)),
+        }
+    }
+}
+
+fn with_ours(finalizers: &[String]) -> Vec<String> {
+    let others = finalizers
+        .iter()
+        .filter(|name| *name != names::REMOTE_COPY)
+        .cloned();
+    others.chain([names::REMOTE_COPY.to_owned()]).collect()
+}
+
+fn read(object: &RawObject) -> Result<LocalPod, Failure> {
+    LocalPod::parse(object.json().clone()).map_err(|error| Failure::Content {
+        message: format!("the pod cannot be read: {error}"),
+    })
+}
+
+fn manager() -> Arc<str> {
+    "manager".into()
+}

@@ -1,0 +1,417 @@
+//! A pod of the manager's API -> what the protocol needs to know of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::names;
+
+/// `namespace/name` of a pod; a pair has the same key on both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodKey {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl std::fmt::Display for PodKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A pod of the manager that carries our gate label, as seen.
+#[derive(Clone, Debug)]
+pub struct LocalPod {
+    /// Where it is.
+    pub key: PodKey,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its resourceVersion as seen.
+    pub resource_version: Arc<str>,
+    /// How often a commit of it was cleared (annotation `attempt`).
+    pub attempt: u64,
+    /// What its annotations say of a remote pod.
+    pub commit: Commit,
+    /// Whether it carries our gate; a pod without it runs on the manager and is none of ours.
+    pub gated: bool,
+    /// Gates of others: it waits for them (R87).
+    pub other_gates: Vec<String>,
+    /// Deletion was asked for.
+    pub terminating: bool,
+    /// status.phase.
+    pub phase: Phase,
+    /// Place of our finalizer in the list.
+    pub finalizer: Option<usize>,
+    /// All finalizers, ours too.
+    pub finalizers: Vec<String>,
+    /// Whether `Dispatched` says True: this pod's remote pod was seen open.
+    pub seen_open: bool,
+    /// Whether its remote pod was seen on a node.
+    pub seen_scheduled: bool,
+    /// UID of its controller, if it has one.
+    pub controller: Option<Controller>,
+    /// The annotation `root`, a hint.
+    pub root_hint: Option<Arc<str>>,
+    /// The whole object as JSON.
+    pub json: Arc<str>,
+}
+
+/// The controller owner reference of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// Such as `ReplicaSet`.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: Arc<str>,
+}
+
+/// A pod's phase as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Pending, Unknown, or not set.
+    Waiting,
+    /// Running.
+    Running,
+    /// Succeeded or Failed: final (R05).
+    Terminal,
+}
+
+/// What a local pod's annotations say of its remote pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// Nothing.
+    None,
+    /// A commit that names another local UID: an object restored under a new one. It counts as none.
+    Void,
+    /// Committed.
+    Committed(Committed),
+}
+
+/// The commit of a local pod: the only remote pod that may ever be opened for it.
+/// Only reading a local pod makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    cluster: Arc<str>,
+    cluster_uid: Arc<str>,
+    remote_uid: Arc<str>,
+}
+
+impl Committed {
+    /// Name of the WorkerCluster.
+    pub fn cluster(&self) -> &Arc<str> {
+        &self.cluster
+    }
+    /// UID of its kube-system namespace at the commit.
+    pub fn cluster_uid(&self) -> &Arc<str> {
+        &self.cluster_uid
+    }
+    /// UID of the remote pod.
+    pub fn remote_uid(&self) -> &Arc<str> {
+        &self.remote_uid
+    }
+}
+
+/// A pod that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("read pod")]
+pub struct Unreadable(#[from] serde_json::Error);
+
+impl LocalPod {
+    /// Reads a pod of the manager.
+    ///
+    /// # Errors
+    /// If it is no pod: no name, no UID, or a field of another type.
+    pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
+        let PodText {
+            metadata,
+            spec,
+            status,
+        } = serde_json::from_str(&json)?;
+        let uid: Arc<str> = metadata.uid.into();
+        let commit = commit_of(&metadata.annotations, &uid);
+        let finalizers = metadata.finalizers;
+        let (ours, other_gates): (Vec<_>, Vec<_>) = spec
+            .scheduling_gates
+            .into_iter()
+            .map(|gate| gate.name)
+            .partition(|name| name == names::GATE);
+        Ok(Self {
+            key: PodKey {
+                namespace: metadata.namespace.into(),
+                name: metadata.name.into(),
+            },
+            resource_version: metadata.resource_version.into(),
+            attempt: number(&metadata.annotations, names::ATTEMPT),
+            seen_open: status
+                .conditions
+                .iter()
+                .any(|condition| condition.kind == names::DISPATCHED && condition.status == "True"),
+            seen_scheduled: metadata.annotations.contains_key(names::REMOTE_NODE),
+            root_hint: metadata
+                .annotations
+                .get(names::ROOT)
+                .map(|root| root.as_str().into()),
+            commit,
+            gated: !ours.is_empty(),
+            other_gates,
+            terminating: metadata.deletion_timestamp.is_some(),
+            phase: phase(&status.phase),
+            finalizer: finalizers.iter().position(|name| name == names::REMOTE_COPY),
+            finalizers,
+            controller: controller(metadata.owner_references),
+            uid,
+            json,
+        })
+    }
+
+    /// Neither terminating nor finished.
+    pub fn active(&self) -> bool {
+        !self.terminating && self.phase != Phase::Terminal
+    }
+
+    /// The commit, if there is a valid one.
+    pub fn committed(&self) -> Option<&Committed> {
+        match &self.commit {
+            Commit::Committed(committed) => Some(committed),
+            Commit::None | Commit::Void => None,
+        }
+    }
+}
+
+/// A pod of ours on a worker (it carries our origin label), as seen.
+#[derive(Clone, Debug)]
+pub struct RemotePod {
+    /// Where it is.
+    pub key: PodKey,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its resourceVersion as seen.
+    pub resource_version: Arc<str>,
+    /// UID of its local pod; empty if the annotation is missing: then it is not ours.
+    pub local_uid: Arc<str>,
+    /// The local pod's attempt at prepare.
+    pub attempt: u64,
+    /// Place of the gate `uncommitted`; none: opened.
+    pub gate: Option<usize>,
+    /// Hash of what it was made from.
+    pub source: String,
+    /// Deletion was asked for.
+    pub terminating: bool,
+    /// status.phase.
+    pub phase: Phase,
+    /// spec.nodeName.
+    pub node: Option<Arc<str>>,
+    /// The whole object as JSON.
+    pub json: Arc<str>,
+}
+
+impl RemotePod {
+    /// Reads a pod of a worker.
+    ///
+    /// # Errors
+    /// If it is no pod: no name, no UID, or a field of another type.
+    pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
+        let PodText {
+            metadata,
+            spec,
+            status,
+        } = serde_json::from_str(&json)?;
+        let text = |key: &str| metadata.annotations.get(key).cloned().unwrap_or_default();
+        Ok(Self {
+            local_uid: text(names::LOCAL_UID).into(),
+            attempt: number(&metadata.annotations, names::LOCAL_ATTEMPT),
+            source: text(names::SOURCE),
+            key: PodKey {
+                namespace: metadata.namespace.into(),
+                name: metadata.name.into(),
+            },
+            uid: metadata.uid.into(),
+            resource_version: metadata.resource_version.into(),
+            gate: spec
+                .scheduling_gates
+                .iter()
+                .position(|gate| gate.name == names::UNCOMMITTED),
+            terminating: metadata.deletion_timestamp.is_some(),
+            phase: phase(&status.phase),
+            node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
+            json,
+        })
+    }
+
+    /// Whether the pod carries the origin label of this manager and names a local pod.
+    pub fn is_ours(json: &str, origin: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Labelled {
+            metadata: Meta,
+        }
+        serde_json::from_str::<Labelled>(json).is_ok_and(|Labelled { metadata }| {
+            metadata
+                .labels
+                .get(names::ORIGIN)
+                .is_some_and(|found| found == origin)
+                && metadata.annotations.contains_key(names::LOCAL_UID)
+        })
+    }
+}
+
+fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
+    let text = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
+    match (
+        text(names::REMOTE_UID).split_once('/'),
+        text(names::CLUSTER),
+        text(names::CLUSTER_UID),
+    ) {
+        (None, "", "") => Commit::None,
+        (Some((local, remote)), cluster, cluster_uid)
+            if local == uid && !remote.is_empty() && !cluster.is_empty() && !cluster_uid.is_empty() =>
+        {
+            Commit::Committed(Committed {
+                cluster: cluster.into(),
+                cluster_uid: cluster_uid.into(),
+                remote_uid: remote.into(),
+            })
+        }
+        (None | Some(_), _, _) => Commit::Void,
+    }
+}
+
+fn controller(owners: Vec<OwnerText>) -> Option<Controller> {
+    owners
+        .into_iter()
+        .find(|owner| owner.controller)
+        .map(|owner| Controller {
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid.into(),
+        })
+}
+
+fn number(annotations: &BTreeMap<String, String>, key: &str) -> u64 {
+    annotations
+        .get(key)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
+
+fn phase(text: &str) -> Phase {
+    match text {
+        "Succeeded" | "Failed" => Phase::Terminal,
+        "Running" => Phase::Running,
+        _ => Phase::Waiting,
+    }
+}
+
+#[derive(Deserialize)]
+struct PodText {
+    metadata: Meta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    annotations: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    finalizers: Vec<String>,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    owner_references: Vec<OwnerText>,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct OwnerText {
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(deserialize_with = "null_is_empty")]
+    scheduling_gates: Vec<GateText>,
+    node_name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct GateText {
+    name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Status {
+    #[serde(deserialize_with = "null_is_empty")]
+    phase: String,
+    #[serde(deserialize_with = "null_is_empty")]
+    conditions: Vec<ConditionText>,
+}
+
+#[derive(Deserialize)]
+struct ConditionText {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// The API writes `null` for an empty list or map now and then.
+fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    #[test]
+    fn a_commit_names_the_pods_own_uid() {
+        check(
+            "u/r",
+            expect![[r#"Committed(Committed { cluster: "a", cluster_uid: "cu", remote_uid: "r" })"#]],
+        );
+    }
+
+    #[test]
+    fn a_commit_of_another_uid_is_void() {
+        check("other/r", expect!["Void"]);
+    }
+
+    #[test]
+    fn half_a_commit_is_void() {
+        check("u", expect!["Void"]);
+        check("u/", expect!["Void"]);
+    }
+
+    #[track_caller]
+    fn check(remote_uid: &str, expect: Expect) {
+        let pod = format!(
+            r#"{{"metadata":{{"name":"p","namespace":"n","uid":"u","resourceVersion":"1","ownerReferences":null,
+            "annotations":{{"portcullis.dev/cluster":"a","portcullis.dev/cluster-uid":"cu","portcullis.dev/remote-uid":"{remote_uid}"}}}}}}"#
+        );
+        expect.assert_eq(&format!("{:?}", LocalPod::parse(pod.into()).unwrap().commit));
+    }
+}

@@ -1,0 +1,105 @@
+//! What one process remembers of the pairs, and who decides for a workload. All of it may be lost.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::local::PodKey;
+use super::observed::Memory;
+
+/// The memory of every pair that has something to remember.
+#[derive(Default)]
+pub struct Memories(Mutex<HashMap<PodKey, Memory>>);
+
+impl Memories {
+    /// A copy of what is remembered.
+    pub fn get(&self, key: &PodKey) -> Memory {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Changes what is remembered.
+    pub fn change(&self, key: &PodKey, change: impl FnOnce(&mut Memory)) {
+        change(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(key.clone())
+                .or_default(),
+        );
+    }
+
+    /// Nothing is left of the pair.
+    pub fn forget(&self, key: &PodKey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+/// Placement is decided one at a time per workload: the holder decides, the others are told when it is done.
+#[derive(Default)]
+pub struct Deciders(Mutex<Held>);
+
+#[derive(Default)]
+struct Held {
+    by_root: HashMap<Arc<str>, Decider>,
+    root_of: HashMap<PodKey, Arc<str>>,
+}
+
+struct Decider {
+    holder: PodKey,
+    waiting: BTreeSet<PodKey>,
+}
+
+impl Deciders {
+    /// Whether this pod may decide for its workload now. If not, it is told by [`Deciders::done`] of the holder.
+    pub fn enter(&self, root: &Arc<str>, key: &PodKey) -> bool {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let decider = held.by_root.entry(root.clone()).or_insert_with(|| Decider {
+            holder: key.clone(),
+            waiting: BTreeSet::new(),
+        });
+        let holds = decider.holder == *key;
+        if holds {
+            held.root_of.insert(key.clone(), root.clone());
+        } else {
+            decider.waiting.insert(key.clone());
+        }
+        holds
+    }
+
+    /// The pod has decided, or gave up for now. Answers who waited for it.
+    pub fn done(&self, key: &PodKey) -> BTreeSet<PodKey> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = held.root_of.remove(key);
+        let decider = root.and_then(|root| held.by_root.remove(&root));
+        decider.map(|decider| decider.waiting).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_decides_and_the_others_are_told() {
+        let deciders = Deciders::default();
+        let root: Arc<str> = "root".into();
+        let pod = |name: &str| PodKey {
+            namespace: "n".into(),
+            name: name.into(),
+        };
+        assert!(deciders.enter(&root, &pod("a")));
+        assert!(deciders.enter(&root, &pod("a")), "the holder may look twice");
+        assert!(!deciders.enter(&root, &pod("b")));
+        assert_eq!(
+            deciders.done(&pod("b")),
+            BTreeSet::new(),
+            "who only waits ends nothing"
+        );
+        assert_eq!(deciders.done(&pod("a")), BTreeSet::from([pod("b")]));
+        assert!(deciders.enter(&root, &pod("b")));
+    }
+}

@@ -1,0 +1,9 @@
+//! The pod pair: prepare, commit, open, and what follows.
+
+pub mod local;
+pub mod memory;
+pub mod metrics;
+pub mod observed;
+pub mod plan;
+pub mod turn;
+pub mod world;

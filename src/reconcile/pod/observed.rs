@@ -1,0 +1,139 @@
+//! One snapshot of everything that decides about one pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::local::{LocalPod, PodKey, RemotePod};
+use crate::api::{Colocate, Strategy};
+use crate::placement::{Candidate, Rejection};
+
+/// What is seen of one pod, its copies and the rules for them.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The pair.
+    pub key: PodKey,
+    /// UID of the manager's kube-system namespace.
+    pub origin: Arc<str>,
+    /// The manager's pod.
+    pub local: Option<Arc<LocalPod>>,
+    /// Every registered worker.
+    pub workers: Vec<WorkerSeen>,
+    /// What the namespace's policy says.
+    pub policy: PolicySeen,
+    /// The workload's other pods.
+    pub root: RootSeen,
+    /// What only this process knows.
+    pub memory: Memory,
+}
+
+/// A worker and the pod of ours under this key on it.
+#[derive(Clone, Debug)]
+pub struct WorkerSeen {
+    /// Name of the WorkerCluster.
+    pub name: Arc<str>,
+    /// UID of its kube-system namespace, as read at connect.
+    pub cluster_uid: Arc<str>,
+    /// Connected, and its initial list is complete (rule 0).
+    pub synced: bool,
+    /// Not reachable for longer than the detection time, and why.
+    pub lost: Option<String>,
+    /// The pod with our origin label under the key.
+    pub remote: Option<Arc<RemotePod>>,
+}
+
+/// The policy of the pod's namespace, read at each turn.
+#[derive(Clone, Debug)]
+pub enum PolicySeen {
+    /// The namespace has no opt-in label (any more).
+    NotOptedIn,
+    /// The label names a policy that does not exist.
+    NotFound(String),
+    /// The policy.
+    Policy(PolicyRules),
+}
+
+/// A policy's rules in usable form.
+#[derive(Clone, Debug)]
+pub struct PolicyRules {
+    /// Order of candidates.
+    pub strategy: Strategy,
+    /// Whether siblings share a cluster.
+    pub colocate: Colocate,
+    /// Clusters in order, with what speaks against each now.
+    pub candidates: Vec<Candidate>,
+    /// Take back a pod that was never scheduled.
+    pub unschedulable_after: Option<Duration>,
+    /// Upper bound for keeping a finished remote pod.
+    pub keep_finished: Option<Duration>,
+    /// Create missing namespaces.
+    pub create_namespaces: bool,
+    /// Show the worker's IPs.
+    pub mirror_pod_ips: bool,
+}
+
+/// The other pods of the workload.
+#[derive(Clone, Debug, Default)]
+pub struct RootSeen {
+    /// The cluster that they are committed to.
+    pub fixed: Option<Arc<str>>,
+    /// One of them is on a node there.
+    pub scheduled: bool,
+    /// Another one is being placed now.
+    pub deciding: bool,
+}
+
+/// What one process remembers of one pair. All of it may be lost: then things happen later, never wrongly.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Remote UIDs whose take-back was answered with success (rule 8).
+    pub taken_back: BTreeSet<Arc<str>>,
+    /// `(cluster UID, remote UID)` proven gone after the commit was read (rule P): a fact for ever.
+    pub remote_gone: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Local UIDs proven gone: a fact for ever.
+    pub local_gone: BTreeSet<Arc<str>>,
+    /// The last state of a remote pod that was deleted after it had ended.
+    pub ended: Option<Arc<RemotePod>>,
+    /// The opened remote pod without a node, and since when this process sees it.
+    pub unscheduled_since: Option<(Arc<str>, Instant)>,
+    /// What workers answered to a prepare, and until when it counts.
+    pub verdicts: BTreeMap<Arc<str>, Verdict>,
+    /// What the chosen worker waits for before it can take the pod.
+    pub passing: Option<String>,
+}
+
+/// A worker's refusal of one pod.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// In CamelCase.
+    pub reason: String,
+    /// The worker's own words.
+    pub message: String,
+    /// When it may be asked again.
+    pub until: Instant,
+    /// How often it refused so far; the wait doubles.
+    pub refusals: u32,
+}
+
+impl Verdict {
+    /// As a reason against the candidate, while it counts.
+    pub fn rejection(&self, now: Instant) -> Option<Rejection> {
+        (self.until > now).then(|| Rejection {
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            retry_in: Some(self.until - now),
+            settling: false,
+        })
+    }
+}
+
+/// The two clocks, read once a turn by the edge.
+#[derive(Clone, Debug)]
+pub struct Now {
+    /// For durations: never jumps.
+    pub monotonic: Instant,
+    /// For what people read, RFC 3339 in seconds.
+    pub wall: String,
+    /// Seconds since the epoch, to compare with times that a kubelet wrote.
+    pub epoch_seconds: i64,
+}

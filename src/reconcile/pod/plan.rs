@@ -1,0 +1,166 @@
+//! What is seen of a pair -> the next writes (pure). The rules are those of `docs/protocol.md`.
+//!
+//! A plan is short: after its steps the edge looks again and plans again, until nothing is left to do.
+
+mod committed;
+mod orphan;
+mod placing;
+
+use std::time::Duration;
+
+use super::local::{LocalPod, RemotePod};
+use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
+use crate::pod::mirror::Dispatched;
+use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
+
+/// What to do now, and when to look again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In this order; a failure ends the turn.
+    pub steps: Vec<Step>,
+    /// Look again after this time even if nothing changes.
+    pub look_again: Option<Duration>,
+    /// Open remote pods whose local pod is gone: listed, never removed by guess.
+    pub orphans: Vec<RemoteTarget>,
+    /// This pod decides for its workload now (colocation).
+    pub deciding: bool,
+}
+
+impl Plan {
+    fn step(step: Step) -> Self {
+        Self {
+            steps: vec![step],
+            ..Self::default()
+        }
+    }
+
+    fn wait(duration: Duration) -> Self {
+        Self {
+            look_again: Some(duration),
+            ..Self::default()
+        }
+    }
+
+    fn and_look_in(mut self, duration: Option<Duration>) -> Self {
+        self.look_again = match (self.look_again, duration) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self
+    }
+}
+
+/// Plans one pair. `observed.local` must come from a complete list (rule 0).
+pub fn plan(observed: &Observed, now: &Now) -> Plan {
+    let mut plan = own_pod(observed, now);
+    let strangers = orphan::plan(observed);
+    plan.steps.splice(0..0, strangers.steps);
+    plan.orphans = strangers.orphans;
+    plan
+}
+
+fn own_pod(observed: &Observed, now: &Now) -> Plan {
+    let Some(local) = &observed.local else {
+        return Plan::default();
+    };
+    if !local.gated {
+        return Plan::default();
+    }
+    let copies = copies(observed, local);
+    if copies.iter().any(|(_, remote)| remote.attempt > local.attempt) {
+        return Plan::step(Step::LookAtLocal {
+            key: observed.key.clone(),
+        }); // rule 6
+    }
+    match (local.committed(), local.active()) {
+        (Some(committed), _) => committed::plan(observed, local, committed, &copies, now),
+        (None, true) => placing::plan(observed, local, &copies, now),
+        (None, false) => leaving(local, &copies),
+    }
+}
+
+/// Rule 15: an uncommitted pod that ends takes its gated copies with it.
+fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
+    let mut steps: Vec<Step> = copies
+        .iter()
+        .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: "local pod ended uncommitted",
+        })
+        .collect();
+    if copies.iter().any(|(_, remote)| remote.gate.is_none()) {
+        steps.push(Step::LookAtLocal {
+            key: local.key.clone(),
+        }); // rule 4: the view is old
+    } else if let (true, Some(index)) = (local.terminating, local.finalizer) {
+        // A finalizer without a valid commit: the object was restored under a new UID.
+        steps.push(Step::ReleaseFinalizer {
+            local: local_target(local),
+            index,
+            same_version: true,
+        });
+    }
+    Plan {
+        steps,
+        ..Plan::default()
+    }
+}
+
+/// Copies of exactly this local pod on workers whose lists are complete.
+fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
+    observed
+        .workers
+        .iter()
+        .filter(|worker| worker.synced)
+        .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
+        .filter(|(_, remote)| remote.local_uid == local.uid)
+        .collect()
+}
+
+fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {
+    RemoteTarget {
+        worker: worker.name.clone(),
+        key: remote.key.clone(),
+        uid: remote.uid.clone(),
+    }
+}
+
+fn local_target(local: &LocalPod) -> LocalTarget {
+    LocalTarget {
+        key: local.key.clone(),
+        uid: local.uid.clone(),
+        resource_version: local.resource_version.clone(),
+    }
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("a stored pod is JSON: RawObject::parse read it")
+}
+
+/// The condition line alone, if it does not stand there yet.
+fn say(local: &LocalPod, dispatched: &Dispatched, now: &Now) -> Option<Step> {
+    let patch = crate::pod::mirror::condition_patch(&json(&local.json), dispatched, &now.wall)?;
+    Some(Step::Mirror {
+        local: local_target(local),
+        patch: Box::new(patch),
+    })
+}
+
+fn waiting(reason: &str, message: impl Into<String>) -> Dispatched {
+    Dispatched {
+        status: false,
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
+}
+
+fn mirror_pod_ips(observed: &Observed) -> bool {
+    match &observed.policy {
+        PolicySeen::Policy(rules) => rules.mirror_pod_ips,
+        PolicySeen::NotOptedIn | PolicySeen::NotFound(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

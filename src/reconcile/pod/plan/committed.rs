@@ -1,0 +1,396 @@
+//! A committed pod: open, mirror, take back, fail, delete, release (rules 7-14).
+
+use std::time::Duration;
+
+use super::super::local::{Committed, LocalPod, Phase, RemotePod};
+use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
+use super::{Plan, json, local_target, mirror_pod_ips, target};
+use crate::pod::mirror::{self, Dispatched, MirrorOptions};
+use crate::reconcile::step::{RemoteTarget, Step};
+
+pub(super) fn plan(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    now: &Now,
+) -> Plan {
+    let mut plan = chosen(observed, local, committed, now);
+    let losers = copies // rule 12
+        .iter()
+        .filter(|(_, remote)| remote.uid != *committed.remote_uid() && !remote.terminating)
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: "another copy is committed",
+        });
+    plan.steps.splice(0..0, losers);
+    plan
+}
+
+fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &Now) -> Plan {
+    let worker = observed
+        .workers
+        .iter()
+        .find(|worker| worker.name == *committed.cluster());
+    let worker = match worker {
+        None => {
+            return lost(
+                local,
+                committed,
+                "its WorkerCluster is not registered any more",
+                now,
+            );
+        }
+        Some(worker) => worker,
+    };
+    if let Some(why) = &worker.lost {
+        return lost(local, committed, why, now);
+    }
+    if !worker.synced {
+        return Plan::default();
+    }
+    if worker.cluster_uid != *committed.cluster_uid() {
+        return lost(
+            local,
+            committed,
+            "its kubeconfig leads to another cluster than the one that has the pod",
+            now,
+        );
+    }
+    let remote = worker
+        .remote
+        .as_deref()
+        .filter(|remote| remote.uid == *committed.remote_uid());
+    match (remote, local.terminating, local.phase == Phase::Terminal) {
+        (Some(remote), true, _) => terminating(local, remote, worker, now),
+        (Some(remote), false, true) => finished(observed, local, remote, worker, now),
+        (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
+        (None, terminating, terminal) => {
+            let target = RemoteTarget {
+                worker: worker.name.clone(),
+                key: local.key.clone(),
+                uid: committed.remote_uid().clone(),
+            };
+            absent(observed, local, committed, target, (terminating, terminal), now)
+        }
+    }
+}
+
+fn active(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    remote: &RemotePod,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> Plan {
+    let Some(gate) = remote.gate else {
+        return opened(observed, local, remote, worker, now);
+    };
+    match (local.seen_open, remote.terminating) {
+        (false, false) => Plan::step(Step::Open {
+            committed: committed.clone(),
+            remote: target(worker, remote),
+            gate,
+        }),
+        (true, false) => fail(
+            local,
+            "RemoteRolledBack",
+            &format!(
+                "its copy on {} stands there as before it was opened: the cluster was restored from a backup",
+                worker.name
+            ),
+            now,
+        ),
+        (_, true) => Plan::default(), // deleted on the worker before it was opened; absence follows
+    }
+}
+
+fn opened(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &Now) -> Plan {
+    let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
+    let dispatched = Dispatched {
+        status: true,
+        reason: if remote.node.is_some() {
+            "Scheduled"
+        } else {
+            "WaitingOnWorker"
+        }
+        .to_owned(),
+        message: on_worker(worker, remote),
+    };
+    let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
+    Plan {
+        steps: mirrored.into_iter().chain(take_back).collect(),
+        look_again,
+        ..Plan::default()
+    }
+}
+
+fn on_worker(worker: &WorkerSeen, remote: &RemotePod) -> String {
+    let waits = mirror::waiting_reason(&json(&remote.json));
+    match (waits, &remote.node) {
+        (Some(words), _) => format!("on {}: {words}", worker.name),
+        (None, Some(node)) => format!("on {}, node {node}", worker.name),
+        (None, None) => format!("on {}", worker.name),
+    }
+}
+
+fn mirror(
+    observed: &Observed,
+    local: &LocalPod,
+    remote: &RemotePod,
+    worker: &WorkerSeen,
+    dispatched: &Dispatched,
+    now: &Now,
+) -> Option<Step> {
+    let options = MirrorOptions {
+        pod_ips: mirror_pod_ips(observed),
+        cluster: worker.name.to_string(),
+    };
+    let patch = mirror::mirror(
+        &json(&local.json),
+        &json(&remote.json),
+        dispatched,
+        &options,
+        &now.wall,
+    )?;
+    Some(Step::Mirror {
+        local: local_target(local),
+        patch: Box::new(patch),
+    })
+}
+
+/// Rule 8: never scheduled for `unschedulableAfter`, and there is somewhere else to go.
+fn unschedulable(
+    observed: &Observed,
+    local: &LocalPod,
+    remote: &RemotePod,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> (Option<Step>, Option<Duration>) {
+    let PolicySeen::Policy(rules) = &observed.policy else {
+        return (None, None);
+    };
+    let (Some(limit), None, false) = (rules.unschedulable_after, &remote.node, remote.terminating) else {
+        return (None, None);
+    };
+    if remote.phase != Phase::Waiting || observed.root.scheduled || local.seen_scheduled {
+        return (None, None); // its siblings hold it there, or it did run
+    }
+    let elsewhere = rules
+        .candidates
+        .iter()
+        .any(|other| other.name != worker.name && other.rejection.is_none());
+    let Some((_, since)) = observed
+        .memory
+        .unscheduled_since
+        .as_ref()
+        .filter(|(uid, _)| *uid == remote.uid)
+    else {
+        return (None, Some(limit));
+    };
+    let waited = now.monotonic.saturating_duration_since(*since);
+    match (waited >= limit, elsewhere) {
+        (true, true) => {
+            let reason = mirror::waiting_reason(&json(&remote.json))
+                .unwrap_or_else(|| "not scheduled, without a word why".to_owned());
+            let step = Step::TakeBack {
+                remote: target(worker, remote),
+                resource_version: remote.resource_version.clone(),
+                reason,
+            };
+            (Some(step), None)
+        }
+        (true, false) => (None, Some(Duration::from_secs(10))),
+        (false, _) => (None, Some(limit - waited)),
+    }
+}
+
+/// Rules 9, 10, 11, 14: what follows once the committed copy is not seen any more.
+fn absent(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    remote: RemoteTarget,
+    (terminating, terminal): (bool, bool),
+    now: &Now,
+) -> Plan {
+    let memory: &Memory = &observed.memory;
+    let gone = memory
+        .remote_gone
+        .contains(&(committed.cluster_uid().clone(), committed.remote_uid().clone()));
+    if !gone {
+        if terminal && !terminating {
+            return Plan::default(); // final: its copy is not missed (R05)
+        }
+        return Plan::step(Step::ProveRemoteGone {
+            remote,
+            cluster_uid: committed.cluster_uid().clone(),
+        });
+    }
+    if terminating {
+        return match local.finalizer {
+            Some(index) => Plan::step(Step::ReleaseFinalizer {
+                local: local_target(local),
+                index,
+                same_version: false,
+            }),
+            None => Plan::default(),
+        };
+    }
+    if terminal {
+        return Plan::default();
+    }
+    if memory.taken_back.contains(committed.remote_uid()) {
+        return Plan::step(Step::ClearCommit {
+            local: local_target(local),
+            finalizers: local.finalizers.clone(),
+            attempt: local.attempt + 1,
+        });
+    }
+    if let Some(ended) = memory
+        .ended
+        .as_deref()
+        .filter(|ended| ended.uid == *committed.remote_uid())
+    {
+        return the_end(observed, local, committed, ended, now);
+    }
+    fail(
+        local,
+        "RemotePodDeleted",
+        &format!("its copy on {} was deleted there", committed.cluster()),
+        now,
+    )
+}
+
+/// Rule 10 for a copy that ended and was deleted before its end was mirrored.
+fn the_end(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    ended: &RemotePod,
+    now: &Now,
+) -> Plan {
+    let dispatched = Dispatched {
+        status: true,
+        reason: "Finished".to_owned(),
+        message: format!("ended on {} and was removed there", committed.cluster()),
+    };
+    let options = MirrorOptions {
+        pod_ips: mirror_pod_ips(observed),
+        cluster: committed.cluster().to_string(),
+    };
+    match mirror::mirror(
+        &json(&local.json),
+        &json(&ended.json),
+        &dispatched,
+        &options,
+        &now.wall,
+    ) {
+        Some(patch) => Plan::step(Step::Mirror {
+            local: local_target(local),
+            patch: Box::new(patch),
+        }),
+        None => Plan::default(),
+    }
+}
+
+/// Rule 13 and 2.4.6: delete the copy; until it is gone its container states are mirrored.
+fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &Now) -> Plan {
+    let dispatched = Dispatched {
+        status: true,
+        reason: "Terminating".to_owned(),
+        message: format!("{}; being deleted there", on_worker(worker, remote)),
+    };
+    let delete = (!remote.terminating).then(|| Step::Delete {
+        remote: target(worker, remote),
+        why: "local pod deleted",
+    });
+    let options = MirrorOptions {
+        pod_ips: false,
+        cluster: worker.name.to_string(),
+    };
+    let patch = mirror::mirror(
+        &json(&local.json),
+        &json(&remote.json),
+        &dispatched,
+        &options,
+        &now.wall,
+    );
+    let mirrored = patch.map(|patch| Step::Mirror {
+        local: local_target(local),
+        patch: Box::new(patch),
+    });
+    Plan {
+        steps: delete.into_iter().chain(mirrored).collect(),
+        ..Plan::default()
+    }
+}
+
+/// A finished pod keeps its copy (logs!), at most `keepFinished`.
+fn finished(
+    observed: &Observed,
+    local: &LocalPod,
+    remote: &RemotePod,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> Plan {
+    let PolicySeen::Policy(rules) = &observed.policy else {
+        return Plan::default();
+    };
+    let (Some(keep), false) = (rules.keep_finished, remote.terminating) else {
+        return Plan::default();
+    };
+    let _ = local;
+    let Some(ended) = mirror::finished_at(&json(&remote.json)) else {
+        return Plan::default();
+    };
+    let age = Duration::from_secs(u64::try_from(now.epoch_seconds - ended).unwrap_or(0));
+    if age >= keep {
+        Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "keepFinished is over",
+        })
+    } else {
+        Plan::wait(keep - age + Duration::from_secs(1))
+    }
+}
+
+fn fail(local: &LocalPod, reason: &'static str, message: &str, now: &Now) -> Plan {
+    let dispatched = Dispatched {
+        status: false,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
+    let patch = mirror::failed(&json(&local.json), reason, message, &dispatched, &now.wall);
+    Plan::step(Step::Fail {
+        local: local_target(local),
+        patch: Box::new(patch),
+        reason,
+    })
+}
+
+/// The worker is not usable: Ready=False with our reason, the phase stays (R47).
+fn lost(local: &LocalPod, committed: &Committed, why: &str, now: &Now) -> Plan {
+    if !local.active() && !local.terminating {
+        return Plan::default();
+    }
+    let dispatched = Dispatched {
+        // What was never seen open must not look so afterwards: that would be a rollback (`RemoteRolledBack`).
+        status: local.seen_open,
+        reason: "WorkerUnreachable".to_owned(),
+        message: format!("{}: {why}; its last known state is shown", committed.cluster()),
+    };
+    let patch = mirror::worker_lost(&json(&local.json), &dispatched, &now.wall);
+    let steps = patch
+        .map(|patch| Step::Mirror {
+            local: local_target(local),
+            patch: Box::new(patch),
+        })
+        .into_iter()
+        .collect();
+    Plan {
+        steps,
+        ..Plan::default()
+    }
+}

@@ -1,0 +1,264 @@
+//! An active, uncommitted pod: find its cluster, prepare, commit (rules 2-5, 17).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::local::{LocalPod, RemotePod};
+use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
+use super::{Plan, local_target, say, target, waiting};
+use crate::placement::{Choice, RootState, choose};
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
+use crate::reconcile::step::Step;
+
+pub(super) fn plan(
+    observed: &Observed,
+    local: &LocalPod,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    now: &Now,
+) -> Plan {
+    if let Some((_, _)) = copies
+        .iter()
+        .find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt)
+    {
+        return Plan::step(Step::LookAtLocal {
+            key: local.key.clone(),
+        })
+        .and_look_in(Some(Duration::from_secs(2))); // rule 4
+    }
+    if let Some((worker, remote)) = copies
+        .iter()
+        .find(|(_, remote)| remote.attempt < local.attempt && !remote.terminating)
+    {
+        return Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "of an earlier attempt",
+        }); // rule 5
+    }
+    let rules = match rules(observed) {
+        Ok(rules) => rules,
+        Err((reason, message)) => return withdraw(local, copies, reason, message, now),
+    };
+    if !local.other_gates.is_empty() {
+        let message = format!(
+            "waits for other scheduling gates: {}",
+            local.other_gates.join(", ")
+        );
+        return withdraw(local, copies, "WaitingForGates", message, now);
+    }
+    if let Some(plan) = name_is_held(observed, local, now) {
+        return plan;
+    }
+    if copies.iter().any(|(_, remote)| remote.terminating) {
+        return Plan::default(); // the name is not free yet; its watch tells
+    }
+    place(observed, local, copies, rules, now)
+}
+
+/// The policy's rules, or why there are none.
+fn rules(observed: &Observed) -> Result<&PolicyRules, (&'static str, String)> {
+    match &observed.policy {
+        PolicySeen::Policy(rules) => Ok(rules),
+        PolicySeen::NotOptedIn => Err((
+            "NamespaceNotOptedIn",
+            "the namespace has no label portcullis.dev/dispatch any more; delete the pod, or label the namespace"
+                .to_owned(),
+        )),
+        PolicySeen::NotFound(name) => Err((
+            "PolicyNotFound",
+            format!("the namespace names DispatchPolicy {name:?}, which does not exist; create it or change the label"),
+        )),
+    }
+}
+
+/// Nothing new is placed: gated copies go, and the pod says why it waits.
+fn withdraw(
+    local: &LocalPod,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    reason: &'static str,
+    message: String,
+    now: &Now,
+) -> Plan {
+    let mut steps: Vec<Step> = copies
+        .iter()
+        .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: reason,
+        })
+        .collect();
+    steps.extend(say(local, &waiting(reason, message), now));
+    Plan {
+        steps,
+        ..Plan::default()
+    }
+}
+
+/// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
+fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan> {
+    let (worker, holder) = observed
+        .workers
+        .iter()
+        .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
+        .find(|(_, remote)| {
+            !remote.local_uid.is_empty()
+                && remote.local_uid != local.uid
+                && (remote.gate.is_none() || remote.terminating)
+        })?;
+    let proven = observed.memory.local_gone.contains(&holder.local_uid);
+    let message = match (holder.terminating, proven) {
+        (true, _) => waiting(
+            "PreviousPodTerminating",
+            format!(
+                "{}: the copy of an earlier pod of this name is terminating",
+                worker.name
+            ),
+        ),
+        (false, true) => waiting(
+            "OrphanHoldsName",
+            format!(
+                "{}: the copy of an earlier pod of this name still runs there and its pod is gone from here; remove it with: kubectl --context {} delete pod -n {} {}",
+                worker.name, worker.name, holder.key.namespace, holder.key.name
+            ),
+        ),
+        (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
+    };
+    let steps = say(local, &message, now).into_iter().collect();
+    Some(Plan {
+        steps,
+        ..Plan::default()
+    })
+}
+
+fn place(
+    observed: &Observed,
+    local: &LocalPod,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    rules: &PolicyRules,
+    now: &Now,
+) -> Plan {
+    let root = match (&observed.root.fixed, observed.root.deciding) {
+        (Some(cluster), _) => RootState::Fixed(cluster.clone()),
+        (None, true) => RootState::Deciding,
+        (None, false) => RootState::Free,
+    };
+    let cluster = match choose(rules.strategy, rules.colocate, &rules.candidates, &root) {
+        // A copy that stands ready is as good as the first choice: it was made there for a reason.
+        Choice::Try(first) => ready_copy(rules, copies, &root).unwrap_or(first),
+        Choice::Queue => return Plan::default(),
+        Choice::Soon => return Plan::wait(Duration::from_millis(200)),
+        Choice::Nowhere {
+            reason,
+            message,
+            retry_in,
+        } => {
+            return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
+        }
+    };
+    let Some(worker) = observed
+        .workers
+        .iter()
+        .find(|worker| worker.name == cluster && worker.synced)
+    else {
+        return Plan::wait(Duration::from_secs(5));
+    };
+    let stray: Vec<Step> = copies
+        .iter()
+        .filter(|(other, _)| other.name != cluster)
+        .map(|(other, remote)| Step::Delete {
+            remote: target(other, remote),
+            why: "another cluster was chosen",
+        })
+        .collect();
+    if !stray.is_empty() {
+        return Plan {
+            steps: stray,
+            deciding: true,
+            ..Plan::default()
+        };
+    }
+    if let Some(passing) = &observed.memory.passing
+        && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
+    {
+        return Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        };
+    }
+    let ready = copies
+        .iter()
+        .find(|(other, _)| other.name == cluster)
+        .map(|(_, remote)| *remote);
+    match next(observed, local, worker, ready, rules) {
+        Ok(step) => Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        },
+        Err(unreadable) => {
+            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now)
+                .into_iter()
+                .collect();
+            Plan {
+                steps,
+                ..Plan::default()
+            }
+        }
+    }
+}
+
+fn next(
+    observed: &Observed,
+    local: &LocalPod,
+    worker: &WorkerSeen,
+    ready: Option<&RemotePod>,
+    rules: &PolicyRules,
+) -> Result<Step, UnreadablePod> {
+    let pod = super::json(&local.json);
+    Ok(match ready {
+        Some(remote) if remote.source == source(&pod)? => Step::Commit {
+            local: local_target(local),
+            finalizers: local.finalizers.clone(),
+            cluster_uid: worker.cluster_uid.clone(),
+            remote: target(worker, remote),
+        },
+        Some(remote) => Step::Delete {
+            remote: target(worker, remote),
+            why: "made from an older spec",
+        }, // rule 3b
+        None => Step::Prepare {
+            worker: worker.name.clone(),
+            local: local_target(local),
+            copy: Box::new(sanitize(&pod, &marks(observed))?.pod),
+            create_namespace: rules.create_namespaces,
+        },
+    })
+}
+
+fn ready_copy(
+    rules: &PolicyRules,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    root: &RootState,
+) -> Option<Arc<str>> {
+    let allowed = |name: &Arc<str>| match root {
+        RootState::Fixed(cluster) => cluster == name,
+        RootState::Free | RootState::Deciding => true,
+    };
+    rules
+        .candidates
+        .iter()
+        .filter(|candidate| candidate.rejection.is_none() && allowed(&candidate.name))
+        .find(|candidate| copies.iter().any(|(worker, _)| worker.name == candidate.name))
+        .map(|candidate| candidate.name.clone())
+}
+
+/// The UID of the worker's namespace is not known before the prepare looked at it; `execute` fills it in.
+fn marks(observed: &Observed) -> CopyMarks<'_> {
+    CopyMarks {
+        origin: &observed.origin,
+        owner: Some(NamespaceOwner {
+            name: &observed.key.namespace,
+            uid: "",
+        }),
+    }
+}

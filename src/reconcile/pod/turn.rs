@@ -1,0 +1,349 @@
+//! One turn of one pair: observe, plan, execute, learn from the answer, until nothing is left to do.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::local::PodKey;
+use super::observed::{Now, Observed, Verdict};
+use super::plan::{Plan, plan};
+use super::world::World;
+use crate::reconcile::events::{Note, Notes};
+use crate::reconcile::execute::{Done, Executor, Failure};
+use crate::reconcile::step::Step;
+
+/// More steps in one turn than any plan needs: something disagrees with itself.
+const MOST_STEPS: usize = 24;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const FIRST_VERDICT: Duration = Duration::from_secs(5);
+const LONGEST_VERDICT: Duration = Duration::from_secs(300);
+const BUSY: Duration = Duration::from_millis(50);
+const NOT_YET: Duration = Duration::from_secs(1);
+
+/// Takes turns.
+pub struct Turns {
+    world: Arc<World>,
+    executor: Executor,
+    notes: Notes,
+    metrics: Arc<super::metrics::PodMetrics>,
+}
+
+impl Turns {
+    /// Over this world.
+    pub fn new(
+        world: Arc<World>,
+        executor: Executor,
+        notes: Notes,
+        metrics: Arc<super::metrics::PodMetrics>,
+    ) -> Self {
+        Self {
+            world,
+            executor,
+            notes,
+            metrics,
+        }
+    }
+
+    /// One turn. Answers when to look again even if nothing changes.
+    pub async fn take(&self, key: &PodKey, failures: u32) -> Turn {
+        let mut previous: Vec<Step> = Vec::new();
+        let mut taken = 0;
+        let turn = loop {
+            let now = now();
+            let Some(observed) = self.world.observe(key, now.monotonic) else {
+                break Turn::default();
+            };
+            let Plan {
+                steps,
+                look_again,
+                orphans,
+                deciding: _,
+            } = plan(&observed, &now);
+            self.metrics.orphans(key, &orphans);
+            if steps.is_empty() {
+                self.forget_if_nothing_is_left(&observed);
+                break Turn {
+                    look_again,
+                    failed: false,
+                };
+            }
+            if steps == previous || taken > MOST_STEPS {
+                break Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                };
+            }
+            match self.steps(&observed, &steps, &mut taken, failures).await {
+                Ok(End::Again) => previous = steps,
+                Ok(End::Wait) => {
+                    break Turn {
+                        look_again,
+                        failed: false,
+                    };
+                }
+                Err(turn) => break turn,
+            }
+        };
+        self.release(key);
+        turn
+    }
+
+    async fn steps(
+        &self,
+        observed: &Observed,
+        steps: &[Step],
+        taken: &mut usize,
+        failures: u32,
+    ) -> Result<End, Turn> {
+        let mut end = End::Again;
+        for step in steps {
+            *taken += 1;
+            let started = Instant::now();
+            let result = self.executor.execute(step).await;
+            self.metrics.step(
+                step.name(),
+                result.as_ref().err().map_or("ok", Failure::name),
+                started.elapsed(),
+            );
+            tracing::debug!(pod = %observed.key, step = step.name(), ok = result.is_ok(), "step");
+            match result {
+                Ok(done) => {
+                    end = self.learn(observed, step, done);
+                    self.note(observed, step);
+                }
+                Err(Failure::Stale(done)) => {
+                    self.absorb(done);
+                    return Ok(End::Again);
+                }
+                Err(failure) => return Err(self.suffer(observed, step, failure, failures)),
+            }
+        }
+        Ok(end)
+    }
+
+    /// The answer becomes part of the view, and of the memory where the rules need one.
+    fn learn(&self, observed: &Observed, step: &Step, done: Done) -> End {
+        let key = &observed.key;
+        let end = match (step, &done) {
+            (Step::TakeBack { remote, reason, .. }, Done::Leaving { .. }) => {
+                self.world.memories.change(key, |memory| {
+                    memory.taken_back.insert(remote.uid.clone()); // only now: rule 8
+                });
+                self.refuse(key, &remote.worker, "Unschedulable", reason);
+                End::Wait
+            }
+            (Step::Delete { .. }, Done::Leaving { .. }) => End::Wait,
+            (Step::Prepare { worker, .. }, _) => {
+                self.world.memories.change(key, |memory| {
+                    memory.verdicts.remove(worker);
+                    memory.passing = None;
+                });
+                End::Again
+            }
+            (Step::ProveLocalGone { uid, .. }, Done::LocalGone { .. }) => {
+                self.world.memories.change(key, |memory| {
+                    memory.local_gone.insert(uid.clone());
+                });
+                End::Again
+            }
+            (Step::Open { .. }, _) => {
+                self.metrics.opened();
+                End::Wait // its watch brings the rest; a mirror now would be written twice
+            }
+            _ => End::Again,
+        };
+        self.absorb(done);
+        end
+    }
+
+    fn absorb(&self, done: Done) {
+        match done {
+            Done::Local(pod) => self.world.locals.answered(*pod),
+            Done::LocalGone { key, uid } => self.world.locals.gone(&key, &uid),
+            Done::Remote { worker, pod } => {
+                if let Some(member) = self.world.fleet.get(&worker) {
+                    member.worker.store.answered(*pod);
+                }
+            }
+            Done::Leaving { worker, key, uid } => {
+                if let Some(member) = self.world.fleet.get(&worker) {
+                    member
+                        .worker
+                        .store
+                        .change(&key, &uid, |pod| pod.terminating = true);
+                }
+            }
+            Done::ProvenGone {
+                worker,
+                key,
+                cluster_uid,
+                uid,
+            } => {
+                self.world.memories.change(&key, |memory| {
+                    memory.remote_gone.insert((cluster_uid, uid.clone()));
+                });
+                self.drop_remote(&worker, &key, &uid);
+            }
+            Done::Absent { worker, key, uid } => self.drop_remote(&worker, &key, &uid),
+        }
+    }
+
+    fn drop_remote(&self, worker: &Arc<str>, key: &PodKey, uid: &Arc<str>) {
+        if let Some(member) = self.world.fleet.get(worker) {
+            member.worker.store.gone(key, uid);
+        }
+    }
+
+    fn suffer(&self, observed: &Observed, step: &Step, failure: Failure, failures: u32) -> Turn {
+        let key = &observed.key;
+        match failure {
+            Failure::Stale(_) => Turn::soon(),
+            Failure::Refused {
+                worker,
+                reason,
+                message,
+            } => {
+                self.refuse(key, &worker, &reason, &message);
+                self.metrics.refused(&worker);
+                if let Some(local) = &observed.local {
+                    self.notes.warn(local, &reason, &format!("{worker}: {message}"));
+                }
+                Turn::soon()
+            }
+            Failure::NotYet {
+                worker,
+                reason,
+                message,
+            } => {
+                tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
+                self.wait(key, &worker, &reason, &message);
+                Turn {
+                    look_again: Some(NOT_YET),
+                    failed: true,
+                }
+            }
+            Failure::Content { message } => {
+                tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
+                if let Some(local) = &observed.local {
+                    self.notes.warn(local, "WriteRefused", &message);
+                }
+                Turn {
+                    look_again: Some(pause(failures).max(NOT_YET)),
+                    failed: true,
+                }
+            }
+            Failure::Busy => Turn {
+                look_again: Some(BUSY),
+                failed: false,
+            },
+            Failure::Unavailable { cluster, words } => {
+                tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
+                Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
+        self.world.memories.change(key, |memory| {
+            let refusals = memory.verdicts.get(worker).map_or(0, |verdict| verdict.refusals);
+            let wait = FIRST_VERDICT
+                .saturating_mul(1 << refusals.min(6))
+                .min(LONGEST_VERDICT);
+            let verdict = Verdict {
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+                until: Instant::now() + wait,
+                refusals: refusals + 1,
+            };
+            memory.verdicts.insert(worker.clone(), verdict);
+        });
+    }
+
+    /// A passing reason is shown like a verdict, but the same worker is asked again at once when it is over.
+    fn wait(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
+        let shown = format!("{worker}: {message} ({reason})");
+        self.world
+            .memories
+            .change(key, |memory| memory.passing = Some(shown));
+    }
+
+    fn note(&self, observed: &Observed, step: &Step) {
+        let Some(local) = &observed.local else { return };
+        let note = match step {
+            Step::Open { remote, .. } => Note::normal("Dispatched", format!("runs on {}", remote.worker)),
+            Step::TakeBack { remote, reason, .. } => Note::warning(
+                "TakenBack",
+                format!("{} did not schedule it: {reason}", remote.worker),
+            ),
+            Step::Fail { reason, .. } => {
+                Note::warning(reason, "its remote pod is lost; see condition Dispatched")
+            }
+            Step::Prepare { .. }
+            | Step::Commit { .. }
+            | Step::Delete { .. }
+            | Step::ClearCommit { .. }
+            | Step::Mirror { .. }
+            | Step::ReleaseFinalizer { .. }
+            | Step::ProveRemoteGone { .. }
+            | Step::ProveLocalGone { .. }
+            | Step::LookAtLocal { .. } => return,
+        };
+        self.notes.send(local, note);
+    }
+
+    fn forget_if_nothing_is_left(&self, observed: &Observed) {
+        if observed.local.is_none() && observed.workers.iter().all(|worker| worker.remote.is_none()) {
+            self.world.memories.forget(&observed.key);
+        }
+    }
+
+    /// Whoever waited for this pod's decision gets its turn.
+    fn release(&self, key: &PodKey) {
+        for waiting in self.world.deciders.done(key) {
+            self.world.queue.add(waiting);
+        }
+    }
+}
+
+enum End {
+    Again,
+    Wait,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    /// Look again after this time even if nothing changes.
+    pub look_again: Option<Duration>,
+    /// It ended in a failure: the next pause is longer.
+    pub failed: bool,
+}
+
+impl Turn {
+    fn soon() -> Self {
+        Self {
+            look_again: Some(Duration::from_millis(1)),
+            failed: false,
+        }
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(1 << failures.min(8))
+        .min(LONGEST_PAUSE)
+}
+
+fn now() -> Now {
+    let wall = Timestamp::now();
+    Now {
+        monotonic: Instant::now(),
+        wall: wall.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        epoch_seconds: wall.as_second(),
+    }
+}

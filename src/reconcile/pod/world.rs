@@ -1,0 +1,243 @@
+//! What the process knows: both sides' stores, policies, the fleet. Shared by watches and turns.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use super::local::{LocalPod, PodKey};
+use super::memory::{Deciders, Memories};
+use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
+use crate::api::{Colocate, DispatchPolicy};
+use crate::clock::parse_duration;
+use crate::cluster::fleet::{Fleet, Member};
+use crate::cluster::namespaces::Namespaces;
+use crate::cluster::owners::Owners;
+use crate::cluster::store::PodStore;
+use crate::placement::{Candidate, Rejection};
+use crate::reconcile::queue::Queue;
+
+/// Everything that turns look at.
+pub struct World {
+    /// UID of the manager's kube-system namespace.
+    pub origin: Arc<str>,
+    /// The manager's gated pods.
+    pub locals: PodStore<LocalPod>,
+    /// Whether the manager's initial lists are complete (rule 0).
+    pub ready: AtomicBool,
+    /// The manager's namespaces.
+    pub namespaces: Arc<Namespaces>,
+    /// ReplicaSets and Deployments.
+    pub owners: Owners,
+    /// DispatchPolicies by name.
+    pub policies: RwLock<BTreeMap<String, Arc<DispatchPolicy>>>,
+    /// The workers.
+    pub fleet: Arc<Fleet>,
+    /// Pairs that need a turn.
+    pub queue: Queue<PodKey>,
+    /// What is remembered of pairs.
+    pub memories: Memories,
+    /// Who decides for a workload.
+    pub deciders: Deciders,
+}
+
+impl World {
+    /// An empty world.
+    pub fn new(origin: Arc<str>) -> Self {
+        Self {
+            origin,
+            locals: PodStore::default(),
+            ready: AtomicBool::new(false),
+            namespaces: Arc::default(),
+            owners: Owners::default(),
+            policies: RwLock::default(),
+            fleet: Arc::default(),
+            queue: Queue::default(),
+            memories: Memories::default(),
+            deciders: Deciders::default(),
+        }
+    }
+
+    /// One snapshot of all that decides about a pair. None before the manager's lists are complete (rule 0).
+    pub fn observe(&self, key: &PodKey, now: Instant) -> Option<Observed> {
+        if !self.ready.load(Ordering::Acquire) {
+            return None;
+        }
+        let local = self.locals.get(key);
+        let members = self.fleet.all();
+        let workers: Vec<WorkerSeen> = members.iter().map(|member| seen(member, key)).collect();
+        self.remember(key, local.as_deref(), &workers, now);
+        let memory = self.memories.get(key);
+        let policy = self.policy(key, &members, &memory, now);
+        let root = local
+            .as_deref()
+            .map(|local| self.root(local, &policy))
+            .unwrap_or_default();
+        Some(Observed {
+            key: key.clone(),
+            origin: self.origin.clone(),
+            local,
+            workers,
+            policy,
+            root,
+            memory,
+        })
+    }
+
+    /// The workload on top of a pod, if it has one.
+    pub fn root_of(&self, local: &LocalPod) -> Option<Arc<str>> {
+        match (&local.controller, &local.root_hint) {
+            (Some(controller), _) => Some(self.owners.root_of(&controller.uid)),
+            (None, Some(hint)) => Some(format!("{}/{hint}", local.key.namespace).into()),
+            (None, None) => None,
+        }
+    }
+
+    /// Every pair of which something is known.
+    pub fn all_keys(&self) -> Vec<PodKey> {
+        let mut keys = self.locals.keys();
+        for member in self.fleet.all() {
+            keys.extend(member.worker.store.keys());
+        }
+        keys
+    }
+
+    /// Every pair needs a turn: a policy, a namespace or a worker changed.
+    pub fn look_at_all(&self) {
+        for key in self.all_keys() {
+            self.queue.add(key);
+        }
+    }
+
+    /// Starts and stops the clock of `unschedulableAfter`, which counts from when *we* first saw the pod wait.
+    fn remember(&self, key: &PodKey, local: Option<&LocalPod>, workers: &[WorkerSeen], now: Instant) {
+        let committed = local.and_then(LocalPod::committed);
+        let waiting = committed.and_then(|committed| {
+            let remote = workers
+                .iter()
+                .find(|worker| worker.name == *committed.cluster())?
+                .remote
+                .as_ref()?;
+            let waits =
+                remote.uid == *committed.remote_uid() && remote.gate.is_none() && remote.node.is_none();
+            waits.then(|| remote.uid.clone())
+        });
+        let held = self.memories.get(key).unscheduled_since.map(|(uid, _)| uid);
+        if held != waiting {
+            self.memories.change(key, |memory| {
+                memory.unscheduled_since = waiting.map(|uid| (uid, now));
+            });
+        }
+    }
+
+    fn policy(&self, key: &PodKey, members: &[Member], memory: &Memory, now: Instant) -> PolicySeen {
+        let Some(name) = self
+            .namespaces
+            .get(&key.namespace)
+            .and_then(|opt_in| opt_in.dispatch)
+        else {
+            return PolicySeen::NotOptedIn;
+        };
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(policy) = policies.get(&*name) else {
+            return PolicySeen::NotFound(name.to_string());
+        };
+        let spec = &policy.spec;
+        let candidates = spec
+            .clusters
+            .iter()
+            .map(|cluster| Candidate {
+                name: cluster.as_str().into(),
+                rejection: rejection(cluster, key, members, memory, now),
+            })
+            .collect();
+        // A duration that cannot be read is shown in the policy's status; here it counts as absent.
+        let duration = |text: &Option<String>| text.as_deref().and_then(|text| parse_duration(text).ok());
+        PolicySeen::Policy(PolicyRules {
+            strategy: spec.strategy,
+            colocate: spec.colocate,
+            candidates,
+            unschedulable_after: duration(&spec.unschedulable_after),
+            keep_finished: duration(&spec.keep_finished),
+            create_namespaces: spec.namespaces.create,
+            mirror_pod_ips: spec.mirror_pod_ips,
+        })
+    }
+
+    fn root(&self, local: &LocalPod, policy: &PolicySeen) -> RootSeen {
+        let Some(root) = self.root_of(local) else {
+            return RootSeen::default();
+        };
+        let mut clusters: BTreeMap<Arc<str>, (usize, bool)> = BTreeMap::new();
+        for member in self.owners.members(&root) {
+            for sibling in self.locals.in_group(&member) {
+                let Some(committed) = sibling.committed() else {
+                    continue;
+                };
+                let counts = sibling.key != local.key
+                    && sibling.key.namespace == local.key.namespace
+                    && sibling.phase != super::local::Phase::Terminal;
+                if counts {
+                    let entry = clusters.entry(committed.cluster().clone()).or_default();
+                    entry.0 += 1;
+                    entry.1 |= sibling.seen_scheduled;
+                }
+            }
+        }
+        let most = clusters.iter().max_by_key(|(_, (count, _))| *count);
+        let fixed = most.map(|(name, _)| name.clone());
+        let scheduled = most.is_some_and(|(_, (_, scheduled))| *scheduled);
+        let colocates = matches!(policy, PolicySeen::Policy(rules) if rules.colocate == Colocate::Owner);
+        let decides = colocates && fixed.is_none() && local.active() && local.committed().is_none();
+        RootSeen {
+            deciding: decides && !self.deciders.enter(&root, &local.key),
+            fixed,
+            scheduled,
+        }
+    }
+}
+
+fn seen(member: &Member, key: &PodKey) -> WorkerSeen {
+    let worker = &member.worker;
+    WorkerSeen {
+        name: worker.name.clone(),
+        cluster_uid: worker
+            .connection()
+            .map(|connection| connection.cluster_uid.clone())
+            .unwrap_or_default(),
+        synced: worker.synced(&key.namespace),
+        lost: worker.lost().map(|words| words.to_string()),
+        remote: worker.store.get(key),
+    }
+}
+
+fn rejection(
+    cluster: &str,
+    key: &PodKey,
+    members: &[Member],
+    memory: &Memory,
+    now: Instant,
+) -> Option<Rejection> {
+    let because = |reason: &str, message: String| {
+        Some(Rejection {
+            reason: reason.to_owned(),
+            message,
+            retry_in: None,
+            settling: false,
+        })
+    };
+    let Some(member) = members.iter().find(|member| &*member.worker.name == cluster) else {
+        return because(
+            "ClusterNotFound",
+            format!("there is no WorkerCluster {cluster:?}"),
+        );
+    };
+    if member.cordoned {
+        return because("Cordoned", "spec.cordoned is true".to_owned());
+    }
+    let verdict = memory
+        .verdicts
+        .get(cluster)
+        .and_then(|verdict| verdict.rejection(now));
+    member.worker.rejection(&key.namespace).or(verdict)
+}

@@ -1,2 +1,0 @@
-//! `testbed`: clusters for people.
-fn main() {}
