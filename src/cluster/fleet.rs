@@ -58,3 +58,25 @@ impl Fleet {
             .remove(name);
     }
 }
+
+/// The WorkerCluster that leads to the same cluster and comes first by name: pods are placed through that one only,
+/// since each would take the other's copies for strays.
+pub fn twin_of(members: &[Member], worker: &Worker) -> Option<Arc<str>> {
+    let uid = worker.connection()?.cluster_uid.clone();
+    let same = |other: &&Member| {
+        other
+            .worker
+            .connection()
+            .is_some_and(|connection| connection.cluster_uid == uid)
+    };
+    members
+        .iter()
+        .take_while(|other| other.worker.name < worker.name)
+        .find(same)
+        .map(|twin| twin.worker.name.clone())
+}
+
+/// The sentence for a twin.
+pub fn same_cluster(twin: &str) -> String {
+    format!("its kubeconfig leads to the same cluster as that of WorkerCluster {twin}; delete one of the two")
+}

@@ -42,6 +42,7 @@ pub async fn run(
         clients.calls.clone(),
         world.fleet.clone(),
         world.origin.clone(),
+        options.concurrency,
         leading,
     );
     let turns = Arc::new(Turns::new(

@@ -99,7 +99,11 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         tokens = (tokens + now.duration_since(filled).as_secs_f64() * PER_SECOND).min(BURST);
         filled = now;
         told.retain(|_, at| now.duration_since(*at) < AGAIN_AFTER);
-        let topic = (object.uid.clone().unwrap_or_default(), note.reason.clone());
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let about = [&object.kind, &object.namespace, &object.name, &object.uid]
+            .map(part)
+            .join("/");
+        let topic = (about, note.reason.clone());
         if told.contains_key(&topic) || (tokens < 1.0 && !note.warning) {
             continue;
         }

@@ -9,19 +9,21 @@ mod remote;
 
 use std::sync::Arc;
 
-use super::pod::local::{LocalPod, PodKey, RemotePod};
 use super::faults::{Fault, dropped, hold};
+use super::pod::local::{LocalPod, PodKey, RemotePod};
 use super::step::Step;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::fleet::Fleet;
 use crate::cluster::leading::Leading;
-use crate::cluster::worker::{Connection, Worker};
+use crate::cluster::worker::{Connection, InFlight, Worker};
 
 /// Makes the writes. Cannot be built without the proof of leading.
 pub struct Executor {
     manager: ClusterApi,
     fleet: Arc<Fleet>,
     origin: Arc<str>,
+    /// Calls to one worker at a time: one that hangs must leave room for the others (R44).
+    most_per_worker: usize,
     _leading: Leading,
 }
 
@@ -74,6 +76,8 @@ pub enum Failure {
     },
     /// The manager's API server refuses what we write.
     Content { message: String },
+    /// Enough calls to this worker are under way.
+    Busy,
     /// No usable answer; it may have taken effect. Look again after a pause.
     Unavailable { cluster: Arc<str>, words: String },
 }
@@ -86,18 +90,26 @@ impl Failure {
             Self::Refused { .. } => "Refused",
             Self::NotYet { .. } => "NotYet",
             Self::Content { .. } => "Content",
+            Self::Busy => "Busy",
             Self::Unavailable { .. } => "Unavailable",
         }
     }
 }
 
 impl Executor {
-    /// An executor for the pods of this manager.
-    pub fn new(manager: ClusterApi, fleet: Arc<Fleet>, origin: Arc<str>, leading: Leading) -> Self {
+    /// An executor for the pods of this manager, which makes `concurrency` steps at a time.
+    pub fn new(
+        manager: ClusterApi,
+        fleet: Arc<Fleet>,
+        origin: Arc<str>,
+        concurrency: usize,
+        leading: Leading,
+    ) -> Self {
         Self {
             manager,
             fleet,
             origin,
+            most_per_worker: (concurrency * 3 / 4).max(1),
             _leading: leading,
         }
     }
@@ -160,15 +172,34 @@ impl Executor {
         }
     }
 
-    fn worker(&self, name: &Arc<str>) -> Result<(Arc<Worker>, Arc<Connection>), Failure> {
-        let member = self.fleet.get(name);
-        member
-            .and_then(|member| Some((member.worker.clone(), member.worker.connection()?)))
-            .ok_or_else(|| Failure::Unavailable {
-                cluster: name.clone(),
-                words: "not connected".to_owned(),
-            })
+    fn worker(&self, name: &Arc<str>) -> Result<Way, Failure> {
+        let unavailable = |words: &str| Failure::Unavailable {
+            cluster: name.clone(),
+            words: words.to_owned(),
+        };
+        let worker = self
+            .fleet
+            .get(name)
+            .ok_or_else(|| unavailable("not registered"))?
+            .worker;
+        let connection = worker.connection().ok_or_else(|| unavailable("not connected"))?;
+        if worker.is_suspect() {
+            return Err(unavailable("the last ping was not answered"));
+        }
+        let place = worker.enter(self.most_per_worker).ok_or(Failure::Busy)?;
+        Ok(Way {
+            worker,
+            connection,
+            _place: place,
+        })
     }
+}
+
+/// The way to a worker for one step.
+struct Way {
+    worker: Arc<Worker>,
+    connection: Arc<Connection>,
+    _place: InFlight,
 }
 
 fn unavailable(cluster: &Arc<str>, error: &CallError) -> Failure {

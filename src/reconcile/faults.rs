@@ -89,7 +89,9 @@ mod switches {
 
     /// Whether pod events of this cluster are lost now.
     pub fn blind(cluster: &str) -> bool {
-        FOLDER.as_ref().is_some_and(|folder| folder.join(format!("blind.{cluster}")).exists())
+        FOLDER
+            .as_ref()
+            .is_some_and(|folder| folder.join(format!("blind.{cluster}")).exists())
     }
 }
 

@@ -23,7 +23,10 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1); // they share the workers
     let runtime = Arc::new(tokio::runtime::Runtime::new().expect("a runtime starts"));
     let rig: Arc<std::sync::OnceLock<Rig>> = Arc::default();
-    let mut trials = vec![Trial::test("a_build_without_the_feature_knows_no_faults", rig::no_faults)];
+    let mut trials = vec![Trial::test(
+        "a_build_without_the_feature_knows_no_faults",
+        rig::no_faults,
+    )];
     trials.push({
         let (runtime, rig) = (runtime.clone(), rig.clone());
         Trial::test("storm", move || {
@@ -43,7 +46,10 @@ fn main() -> ExitCode {
         if conclusion.has_failed() {
             eprintln!("logs are in {}", rig.world.folder().display());
         }
-        println!("chaos: {} passed, {} failed", conclusion.num_passed, conclusion.num_failed);
+        println!(
+            "chaos: {} passed, {} failed",
+            conclusion.num_passed, conclusion.num_failed
+        );
     }
     // The runtime's tasks hold nothing of the world; it ends first.
     drop(Arc::into_inner(rig));

@@ -28,7 +28,9 @@ pub fn shared<'a>(runtime: &Runtime, rig: &'a OnceLock<Rig>) -> Result<&'a Rig, 
     if let Some(rig) = rig.get() {
         return Ok(rig);
     }
-    let started = runtime.block_on(Rig::start()).map_err(|error| format!("the clusters did not start: {error:#}"))?;
+    let started = runtime
+        .block_on(Rig::start())
+        .map_err(|error| format!("the clusters did not start: {error:#}"))?;
     Ok(rig.get_or_init(|| started))
 }
 
@@ -43,9 +45,17 @@ impl Rig {
         portcullis.start().await?;
         for worker in &world.workers {
             let name = format!("workercluster/{}", worker.cluster.name());
-            world.manager.kubectl(&["wait", "--for=condition=Ready", &name, "--timeout=60s"]).await?;
+            world
+                .manager
+                .kubectl(&["wait", "--for=condition=Ready", &name, "--timeout=60s"])
+                .await?;
         }
-        Ok(Self { world, portcullis: Mutex::new(portcullis), kubeconfig, webhook_url })
+        Ok(Self {
+            world,
+            portcullis: Mutex::new(portcullis),
+            kubeconfig,
+            webhook_url,
+        })
     }
 
     /// A process of the faulty build, beside the one that the configurations name. Not started.
@@ -63,7 +73,9 @@ impl Rig {
 
 fn options(binary: &Path, kubeconfig: &Path, folder: &Path) -> PortcullisOptions {
     PortcullisOptions {
-        args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"].map(str::to_owned).to_vec(),
+        args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"]
+            .map(str::to_owned)
+            .to_vec(),
         ..PortcullisOptions::new(binary, kubeconfig, folder)
     }
 }
@@ -86,7 +98,10 @@ pub fn no_faults() -> Result<(), Failed> {
     let found = (|| Ok::<_, anyhow::Error>((has(Path::new(BINARY))?, has(&faulty()?)?)))();
     match found.map_err(|error| format!("{error:#}"))? {
         (false, true) => Ok(()),
-        found => Err(format!("the switches are in the build without the feature, and in that with it: {found:?}").into()),
+        found => Err(format!(
+            "the switches are in the build without the feature, and in that with it: {found:?}"
+        )
+        .into()),
     }
 }
 

@@ -48,13 +48,22 @@ impl Stage {
     /// An empty stage; nobody runs yet. `fault` is dropped by `who`.
     pub async fn new(rig: &Arc<OnceLock<Rig>>, name: &str, fault: Option<(&str, Who)>) -> Result<Self> {
         let world = &rig.get().context("a started rig")?.world;
-        rig.get().context("a started rig")?.portcullis.lock().await.kill9();
+        rig.get()
+            .context("a started rig")?
+            .portcullis
+            .lock()
+            .await
+            .kill9();
         let actor = |who: Who| -> Result<Actor> {
             let label = format!("{name}-{who:?}").to_lowercase();
             let folder = world.folder().join(&label);
             std::fs::create_dir_all(&folder)?;
             let mut env = vec![("PORTCULLIS_FAULT_DIR".to_owned(), folder.display().to_string())];
-            env.extend(fault.filter(|(_, faulty)| *faulty == who).map(|(fault, _)| ("PORTCULLIS_FAULT".to_owned(), fault.to_owned())));
+            env.extend(
+                fault
+                    .filter(|(_, faulty)| *faulty == who)
+                    .map(|(fault, _)| ("PORTCULLIS_FAULT".to_owned(), fault.to_owned())),
+            );
             let portcullis = rig.get().context("a started rig")?.faulty(&label, env)?;
             Ok(Actor { portcullis, folder })
         };
@@ -66,9 +75,17 @@ impl Stage {
             names.join(", ")
         );
         world.manager.apply(&policy).await?;
-        world.manager.create_namespace(name, &[("portcullis.dev/dispatch", "without")]).await?;
+        world
+            .manager
+            .create_namespace(name, &[("portcullis.dev/dispatch", "without")])
+            .await?;
         await_gate(world, name).await?;
-        Ok(Self { rig: rig.clone(), namespace: name.to_owned(), actors, foreign: Vec::new() })
+        Ok(Self {
+            rig: rig.clone(),
+            namespace: name.to_owned(),
+            actors,
+            foreign: Vec::new(),
+        })
     }
 
     fn rig(&self) -> &Rig {
@@ -84,10 +101,25 @@ impl Stage {
         let actor = &mut self.actors[usize::from(who == B)];
         actor.portcullis.start().await?;
         // Its links come up after its lists: a step of its own would show it, but there may be none.
-        let ways = self.rig().world.workers.iter().filter(|worker| worker.proxy.traffic() == portcullis_testbed::Traffic::Pass).count();
+        let ways = self
+            .rig()
+            .world
+            .workers
+            .iter()
+            .filter(|worker| worker.proxy.traffic() == portcullis_testbed::Traffic::Pass)
+            .count();
         let log = self.actor(who).portcullis.log();
-        let up = || std::fs::read_to_string(&log).unwrap_or_default().matches("\"link changed\"").count() >= 2 * ways;
-        let _seen = wait_for("the links to come up", Duration::from_secs(10), async || Ok::<_, anyhow::Error>(up().then_some(()))).await;
+        let up = || {
+            std::fs::read_to_string(&log)
+                .unwrap_or_default()
+                .matches("\"link changed\"")
+                .count()
+                >= 2 * ways
+        };
+        let _seen = wait_for("the links to come up", Duration::from_secs(10), async || {
+            Ok::<_, anyhow::Error>(up().then_some(()))
+        })
+        .await;
         Ok(())
     }
 
@@ -97,25 +129,38 @@ impl Stage {
 
     /// From now on this step of the pod waits before its call.
     pub fn hold(&self, who: Who, step: &str) -> Result<()> {
-        Ok(std::fs::write(self.actor(who).folder.join(format!("hold.{step}.{POD}")), "")?)
+        Ok(std::fs::write(
+            self.actor(who).folder.join(format!("hold.{step}.{POD}")),
+            "",
+        )?)
     }
 
     /// Whether the step waits, within a limit: what a correct process would never do does not come.
     pub async fn held(&self, who: Who, step: &str) -> bool {
         let file = self.actor(who).folder.join(format!("held.{step}.{POD}"));
         let limit = Duration::from_secs(20);
-        wait_for("the step", limit, async || Ok::<_, anyhow::Error>(file.exists().then_some(()))).await.is_ok()
+        wait_for("the step", limit, async || {
+            Ok::<_, anyhow::Error>(file.exists().then_some(()))
+        })
+        .await
+        .is_ok()
     }
 
     /// As [`Self::held`], for a step that only the faulty process comes to.
     pub async fn held_soon(&self, who: Who, step: &str) -> bool {
-        tokio::time::timeout(crate::rig::A_WHILE, self.held(who, step)).await.unwrap_or(false)
+        tokio::time::timeout(crate::rig::A_WHILE, self.held(who, step))
+            .await
+            .unwrap_or(false)
     }
 
     /// # Errors
     /// The step does not wait.
     pub async fn must_be_held(&self, who: Who, step: &str) -> Result<()> {
-        if self.held(who, step).await { Ok(()) } else { bail!("{who:?} never came to {step}") }
+        if self.held(who, step).await {
+            Ok(())
+        } else {
+            bail!("{who:?} never came to {step}")
+        }
     }
 
     pub fn release(&self, who: Who, step: &str) -> Result<()> {
@@ -127,11 +172,16 @@ impl Stage {
 
     /// Pod events of this cluster are lost for it.
     pub fn blind(&self, who: Who, cluster: &str) -> Result<()> {
-        Ok(std::fs::write(self.actor(who).folder.join(format!("blind.{cluster}")), "")?)
+        Ok(std::fs::write(
+            self.actor(who).folder.join(format!("blind.{cluster}")),
+            "",
+        )?)
     }
 
     pub fn see(&self, who: Who, cluster: &str) -> Result<()> {
-        Ok(std::fs::remove_file(self.actor(who).folder.join(format!("blind.{cluster}")))?)
+        Ok(std::fs::remove_file(
+            self.actor(who).folder.join(format!("blind.{cluster}")),
+        )?)
     }
 
     async fn pods(&self, worker: Option<usize>) -> Result<Api<Pod>> {
@@ -151,50 +201,85 @@ impl Stage {
     /// The user makes the pod; annotations direct the kubelet of the worker.
     pub async fn create(&self, annotations: Value) -> Result<()> {
         let pod = json!({"metadata": {"name": POD, "annotations": annotations}, "spec": spec("app:1")});
-        self.pods(None).await?.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+        self.pods(None)
+            .await?
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
         Ok(())
     }
 
     pub async fn patch_local(&self, patch: Value) -> Result<()> {
-        self.pods(None).await?.patch(POD, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.pods(None)
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     /// Allowed until the pod is committed.
     pub async fn patch_image(&self, image: &str) -> Result<()> {
         let patch = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
-        self.pods(None).await?.patch(POD, &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        self.pods(None)
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Strategic(patch))
+            .await?;
         Ok(())
     }
 
     /// As the process itself would have done it: a write whose answer it never got.
     pub async fn patch_local_as_portcullis(&self, patch: &Value) -> Result<()> {
         let user = "--as=system:serviceaccount:portcullis-system:portcullis";
-        let args = ["patch", "pod", POD, "-n", &self.namespace, user, "--type=merge", "-p", &patch.to_string()];
+        let args = [
+            "patch",
+            "pod",
+            POD,
+            "-n",
+            &self.namespace,
+            user,
+            "--type=merge",
+            "-p",
+            &patch.to_string(),
+        ];
         self.rig().world.manager.kubectl(&args).await?;
         Ok(())
     }
 
     pub async fn delete_local(&self) -> Result<()> {
-        self.pods(None).await?.delete(POD, &DeleteParams::default()).await?;
+        self.pods(None)
+            .await?
+            .delete(POD, &DeleteParams::default())
+            .await?;
         Ok(())
     }
 
     pub async fn patch_remote(&self, worker: usize, patch: Value) -> Result<()> {
-        self.pods(Some(worker)).await?.patch(POD, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.pods(Some(worker))
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     /// Somebody on the worker removes the pod at once.
     pub async fn delete_remote(&self, worker: usize) -> Result<()> {
-        self.pods(Some(worker)).await?.delete(POD, &DeleteParams::default().grace_period(0)).await?;
-        self.until("the remote pod to go", async || Ok(self.remote(worker).await?.is_none())).await
+        self.pods(Some(worker))
+            .await?
+            .delete(POD, &DeleteParams::default().grace_period(0))
+            .await?;
+        self.until("the remote pod to go", async || {
+            Ok(self.remote(worker).await?.is_none())
+        })
+        .await
     }
 
     /// Somebody on the worker makes a pod of this name that has nothing to do with us.
     pub async fn foreign(&mut self, worker: usize) -> Result<()> {
         let pod = json!({"metadata": {"name": POD}, "spec": spec("foreign:1")});
-        let pod = self.pods(Some(worker)).await?.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+        let pod = self
+            .pods(Some(worker))
+            .await?
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
         self.foreign.push(Foreign { worker, pod });
         Ok(())
     }
@@ -205,7 +290,9 @@ impl Stage {
         let nodes: Api<Node> = Api::all(cluster.admin_client().await?);
         for node in cluster.nodes() {
             let patch = json!({"spec": {"unschedulable": value}});
-            nodes.patch(&node, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            nodes
+                .patch(&node, &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
         }
         Ok(())
     }
@@ -215,7 +302,10 @@ impl Stage {
         let world = &self.rig().world;
         let patch = format!(r#"{{"spec":{{"cordoned":{value}}}}}"#);
         let name = world.workers[worker].cluster.name();
-        world.manager.kubectl(&["patch", "workercluster", name, "--type=merge", "-p", &patch]).await?;
+        world
+            .manager
+            .kubectl(&["patch", "workercluster", name, "--type=merge", "-p", &patch])
+            .await?;
         Ok(())
     }
 
@@ -230,7 +320,10 @@ impl Stage {
     /// # Errors
     /// It did not come in time.
     pub async fn until(&self, what: &str, mut probe: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-        wait_for(what, LIMIT, async || Ok::<_, anyhow::Error>(probe().await?.then_some(()))).await
+        wait_for(what, LIMIT, async || {
+            Ok::<_, anyhow::Error>(probe().await?.then_some(()))
+        })
+        .await
     }
 
     /// For what only a faulty process brings about.
@@ -240,16 +333,24 @@ impl Stage {
     }
 
     pub async fn until_runs(&self) -> Result<()> {
-        self.until("the pod to run", async || Ok(self.local().await?.is_some_and(|pod| phase(&pod) == "Running"))).await
+        self.until("the pod to run", async || {
+            Ok(self.local().await?.is_some_and(|pod| phase(&pod) == "Running"))
+        })
+        .await
     }
 
     pub async fn until_gone(&self) -> Result<()> {
-        self.until("the pod to go", async || Ok(self.local().await?.is_none())).await
+        self.until("the pod to go", async || Ok(self.local().await?.is_none()))
+            .await
     }
 
     /// The remote pod is there and open.
     pub async fn is_open(&self, worker: usize) -> Result<bool> {
-        Ok(self.remote(worker).await?.is_some_and(|pod| pod.spec.and_then(|spec| spec.scheduling_gates).is_none_or(|gates| gates.is_empty())))
+        Ok(self.remote(worker).await?.is_some_and(|pod| {
+            pod.spec
+                .and_then(|spec| spec.scheduling_gates)
+                .is_none_or(|gates| gates.is_empty())
+        }))
     }
 
     /// The judge, after a while: a correct world comes to rest, a faulty one shows a violation of one of these kinds.
@@ -267,10 +368,18 @@ impl Stage {
                 let mut found: Vec<Violation> = Vec::new();
                 let seen = wait_for("the judge to see it", LIMIT, async || {
                     found = checker.judge().await?;
-                    Ok::<_, anyhow::Error>(found.iter().any(|violation| kinds.contains(&violation.kind)).then_some(()))
+                    Ok::<_, anyhow::Error>(
+                        found
+                            .iter()
+                            .any(|violation| kinds.contains(&violation.kind))
+                            .then_some(()),
+                    )
                 });
                 if seen.await.is_err() {
-                    bail!("the judge saw no {kinds:?}, only {:?}", found.iter().map(ToString::to_string).collect::<Vec<_>>());
+                    bail!(
+                        "the judge saw no {kinds:?}, only {:?}",
+                        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+                    );
                 }
                 Ok(())
             }
@@ -292,7 +401,13 @@ impl Stage {
         if let Some(pod) = self.local().await? {
             pods.delete(POD, &DeleteParams::default().grace_period(0)).await?;
             if !pod.finalizers().is_empty() {
-                let _gone = pods.patch(POD, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await;
+                let _gone = pods
+                    .patch(
+                        POD,
+                        &PatchParams::default(),
+                        &Patch::Merge(json!({"metadata": {"finalizers": null}})),
+                    )
+                    .await;
             }
         }
         Ok(())
@@ -300,7 +415,10 @@ impl Stage {
 }
 
 pub fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 fn spec(image: &str) -> Value {

@@ -37,20 +37,45 @@ macro_rules! script {
 }
 
 const SCRIPTS: [Script; 14] = [
-    script!(rule_1_proof_that_the_local_pod_is_gone, LocalProof, B, FailedWithoutCause),
+    script!(
+        rule_1_proof_that_the_local_pod_is_gone,
+        LocalProof,
+        B,
+        FailedWithoutCause
+    ),
     script!(rule_3_version_in_the_commit, CommitVersion, A, BoundTwice),
     script!(rule_3_finalizer_in_the_same_patch, FinalizerApart, A, LeftOver),
     script!(rule_3b_source_of_the_copy, Source, A, StaleCopy),
-    script!(rule_4_an_opened_copy_is_never_a_stray, OpenedCopy, B, KilledHealthy),
+    script!(
+        rule_4_an_opened_copy_is_never_a_stray,
+        OpenedCopy,
+        B,
+        KilledHealthy
+    ),
     script!(rule_5_uid_in_the_delete, DeleteUid, A, ForeignTouched),
     script!(rule_7_uid_in_the_opening, OpenUid, A, OpenedUncommitted),
     script!(rule_8_version_in_the_take_back, TakeBackVersion, A, BoundTwice),
     script!(rule_9_version_in_the_clearing, ClearVersion, A, StatusUntrue),
     script!(rule_10_uid_in_the_status, StatusPreconditions, A, StatusUntrue),
-    script!(rule_11_proof_that_the_remote_pod_is_gone, RemoteProof, B, FailedWithoutCause),
-    script!(rule_11_version_in_the_failure, StatusVersion, A, FailedWithoutCause),
+    script!(
+        rule_11_proof_that_the_remote_pod_is_gone,
+        RemoteProof,
+        B,
+        FailedWithoutCause
+    ),
+    script!(
+        rule_11_version_in_the_failure,
+        StatusVersion,
+        A,
+        FailedWithoutCause
+    ),
     script!(rule_12_attempt_of_the_copy, Attempt, B, KilledHealthy),
-    script!(rule_14_proof_that_the_remote_pod_is_gone, RemoteProof, B, TwoAtOnce),
+    script!(
+        rule_14_proof_that_the_remote_pod_is_gone,
+        RemoteProof,
+        B,
+        TwoAtOnce
+    ),
 ];
 
 /// Twice as many as there are scripts, and rule 17's.
@@ -64,7 +89,9 @@ pub fn trials(runtime: &Arc<Runtime>, shared: &Arc<OnceLock<Rig>>) -> Vec<Trial>
             let name = format!("{}::{}", if faulty { "without" } else { "with" }, script.name);
             trials.push(Trial::test(name, move || {
                 rig::shared(&runtime, &shared)?;
-                runtime.block_on(play(&shared, &script, faulty)).map_err(|error| Failed::from(format!("{error:#}")))
+                runtime
+                    .block_on(play(&shared, &script, faulty))
+                    .map_err(|error| Failed::from(format!("{error:#}")))
             }));
         }
     }
@@ -72,7 +99,11 @@ pub fn trials(runtime: &Arc<Runtime>, shared: &Arc<OnceLock<Rig>>) -> Vec<Trial>
 }
 
 async fn play(rig: &Arc<OnceLock<Rig>>, script: &Script, faulty: bool) -> Result<()> {
-    let namespace = format!("{}-{}", script.name.replace('_', "-"), if faulty { "without" } else { "with" });
+    let namespace = format!(
+        "{}-{}",
+        script.name.replace('_', "-"),
+        if faulty { "without" } else { "with" }
+    );
     let mut stage = Stage::new(rig, &namespace, faulty.then_some((script.fault, script.who))).await?;
     let played = (script.run)(&mut stage).await;
     let judged = match played {
@@ -91,7 +122,9 @@ async fn rule_1_proof_that_the_local_pod_is_gone(stage: &mut Stage) -> Result<()
     stage.hold(A, "commit")?;
     stage.create(json!({})).await?;
     stage.must_be_held(A, "commit").await?;
-    stage.perhaps(async || Ok(stage.remote(FIRST).await?.is_none())).await;
+    stage
+        .perhaps(async || Ok(stage.remote(FIRST).await?.is_none()))
+        .await;
     stage.release(A, "commit")
 }
 
@@ -104,11 +137,23 @@ async fn rule_3_version_in_the_commit(stage: &mut Stage) -> Result<()> {
     stage.cut(FIRST);
     stage.hold(B, "mirror")?; // else the pod would show that it was open before, and fail as rolled back
     stage.start(B).await?;
-    let runs = async || Ok(stage.remote(SECOND).await?.is_some_and(|pod| phase(&pod) == "Running"));
+    let runs = async || {
+        Ok(stage
+            .remote(SECOND)
+            .await?
+            .is_some_and(|pod| phase(&pod) == "Running"))
+    };
     stage.until("B's copy to run", runs).await?;
     stage.release(A, "commit")?;
     let by_a = |cluster: &String| cluster == "worker-a";
-    stage.perhaps(async || Ok(stage.local().await?.is_some_and(|pod| pod.annotations().get("portcullis.dev/cluster").is_some_and(by_a)))).await;
+    stage
+        .perhaps(async || {
+            Ok(stage
+                .local()
+                .await?
+                .is_some_and(|pod| pod.annotations().get("portcullis.dev/cluster").is_some_and(by_a)))
+        })
+        .await;
     stage.heal(FIRST);
     stage.perhaps(async || stage.is_open(FIRST).await).await;
     stage.release(B, "mirror")
@@ -196,9 +241,18 @@ async fn rule_8_version_in_the_take_back(stage: &mut Stage) -> Result<()> {
     stage.create(json!({})).await?;
     stage.must_be_held(A, "take-back").await?;
     stage.cordon_nodes(FIRST, false).await?;
-    stage.until("the copy to run", async || Ok(stage.remote(FIRST).await?.is_some_and(|pod| phase(&pod) == "Running"))).await?;
+    stage
+        .until("the copy to run", async || {
+            Ok(stage
+                .remote(FIRST)
+                .await?
+                .is_some_and(|pod| phase(&pod) == "Running"))
+        })
+        .await?;
     stage.release(A, "take-back")?;
-    stage.perhaps(async || Ok(stage.remote(SECOND).await?.is_some())).await;
+    stage
+        .perhaps(async || Ok(stage.remote(SECOND).await?.is_some()))
+        .await;
     Ok(())
 }
 
@@ -228,24 +282,42 @@ async fn rule_10_uid_in_the_status(stage: &mut Stage) -> Result<()> {
     stage.create(json!({})).await?;
     stage.until_runs().await?;
     stage.hold(A, "mirror")?;
-    stage.patch_remote(FIRST, json!({"metadata": {"annotations": {"kwok.test/end": "complete"}}})).await?;
+    stage
+        .patch_remote(
+            FIRST,
+            json!({"metadata": {"annotations": {"kwok.test/end": "complete"}}}),
+        )
+        .await?;
     stage.must_be_held(A, "mirror").await?;
-    stage.until("the copy to end", async || Ok(stage.remote(FIRST).await?.is_some_and(|pod| phase(&pod) == "Succeeded"))).await?;
+    stage
+        .until("the copy to end", async || {
+            Ok(stage
+                .remote(FIRST)
+                .await?
+                .is_some_and(|pod| phase(&pod) == "Succeeded"))
+        })
+        .await?;
     stage.delete_local().await?;
     stage.start(B).await?;
     stage.until_gone().await?;
     stage.create(json!({})).await?;
     stage.until_runs().await?;
     stage.release(A, "mirror")?;
-    stage.perhaps(async || Ok(stage.local().await?.is_some_and(|pod| phase(&pod) == "Succeeded"))).await;
+    stage
+        .perhaps(async || Ok(stage.local().await?.is_some_and(|pod| phase(&pod) == "Succeeded")))
+        .await;
     Ok(())
 }
 
 /// B sees the commit before it sees the copy.
 async fn rule_11_proof_that_the_remote_pod_is_gone(stage: &mut Stage) -> Result<()> {
     only_a_places(stage, json!({})).await?;
-    stage.patch_local(json!({"metadata": {"labels": {"touched": "true"}}})).await?;
-    stage.perhaps(async || Ok(stage.local().await?.is_some_and(|pod| phase(&pod) == "Failed"))).await;
+    stage
+        .patch_local(json!({"metadata": {"labels": {"touched": "true"}}}))
+        .await?;
+    stage
+        .perhaps(async || Ok(stage.local().await?.is_some_and(|pod| phase(&pod) == "Failed")))
+        .await;
     Ok(())
 }
 
@@ -300,11 +372,20 @@ async fn rule_12_attempt_of_the_copy(stage: &mut Stage) -> Result<()> {
 async fn rule_14_proof_that_the_remote_pod_is_gone(stage: &mut Stage) -> Result<()> {
     stage.hold(B, "fail")?;
     only_a_places(stage, json!({"kwok.test/terminate-after": "12s"})).await?;
-    stage.patch_local(json!({"metadata": {"labels": {"touched": "true"}}})).await?;
+    stage
+        .patch_local(json!({"metadata": {"labels": {"touched": "true"}}}))
+        .await?;
     stage.held_soon(B, "fail").await;
     stage.cordon_cluster(FIRST, true).await?;
     stage.delete_local().await?;
-    stage.until("the copy to be told", async || Ok(stage.remote(FIRST).await?.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()))).await?;
+    stage
+        .until("the copy to be told", async || {
+            Ok(stage
+                .remote(FIRST)
+                .await?
+                .is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()))
+        })
+        .await?;
     stage.release(B, "fail")?;
     stage.until_gone().await?;
     stage.create(json!({})).await?;
@@ -318,7 +399,9 @@ async fn rule_17_a_name_is_held_everywhere(stage: &mut Stage) -> Result<()> {
     stage.until_runs().await?;
     stage.kill(A);
     stage.delete_local().await?;
-    stage.patch_local(json!({"metadata": {"finalizers": null}})).await?;
+    stage
+        .patch_local(json!({"metadata": {"finalizers": null}}))
+        .await?;
     stage.until_gone().await?;
     stage.cordon_cluster(FIRST, true).await?;
     stage.create(json!({})).await?;

@@ -3,9 +3,14 @@
 //! Tests that only use their own namespace run side by side; then those that stop, freeze or cut something, one by
 //! one. Run some of them: `cargo test --test cluster -- <part of a name>`.
 
+mod cases_copies;
+mod cases_deletion;
+mod cases_gates;
+mod cases_mirror;
 mod dispatch;
 mod guard;
 mod rig;
+mod sides;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,10 +21,17 @@ use rig::{Case, Rig};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let cases: Vec<Case> = [dispatch::cases(), guard::cases()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let cases: Vec<Case> = [
+        dispatch::cases(),
+        guard::cases(),
+        cases_copies::cases(),
+        cases_deletion::cases(),
+        cases_gates::cases(),
+        cases_mirror::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if arguments.list {
         return libtest_mimic::run(&arguments, trials(cases, None)).exit_code();
     }

@@ -94,6 +94,7 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
     worker.spaces.clear();
     worker.unsync();
     worker.set_lost(None);
+    worker.set_suspect(false);
     worker.set_link(Link::Up(connection.clone()));
 }
 
@@ -196,6 +197,17 @@ async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
     })
 }
 
+/// Asked only while something is missing: then somebody is about to grant it.
+async fn rights_changed(worker: &Worker, connection: &Connection) -> bool {
+    if connection.missing_rights.is_empty() && worker.forbidden("").is_none() {
+        return false;
+    }
+    let held = (connection.cluster_wide, connection.missing_rights.clone());
+    rights(connection.clients.calls.client())
+        .await
+        .is_ok_and(|now| now != held)
+}
+
 async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -242,8 +254,12 @@ async fn attend(
         match identify(&connection.clients).await {
             Ok(uid) if uid == connection.cluster_uid => {
                 misses = 0;
+                worker.set_suspect(false);
                 if worker.set_lost(None) {
                     events.link_changed(worker);
+                }
+                if rights_changed(worker, connection).await {
+                    break None; // connects anew with what it may do now
                 }
             }
             Ok(_) => {
@@ -256,6 +272,7 @@ async fn attend(
             Err(found) if found.credential => break Some(found),
             Err(found) => {
                 misses += 1;
+                worker.set_suspect(true);
                 if misses >= LOST_AFTER_MISSES && worker.set_lost(Some(found.message)) {
                     events.link_changed(worker);
                 }
@@ -356,6 +373,15 @@ impl Sink {
                     self.worker.store.removed(&pod);
                     let key = pod.key.clone();
                     self.events.pod_changed(&self.worker, key, Some(Arc::new(pod)));
+                }
+            }
+            Watched::Failed(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+            ) if status.code == 403 => {
+                if self.worker.set_forbidden(&self.namespace, &status.message) {
+                    tracing::info!(worker = %self.worker.name, namespace = %self.namespace, message = %status.message, "pods there may not be listed");
+                    self.events.link_changed(&self.worker);
                 }
             }
             Watched::Failed(error) => {

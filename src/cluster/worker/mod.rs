@@ -1,9 +1,11 @@
 //! One worker cluster: its link, its pods, its namespaces.
 
 pub mod connect;
+pub mod events;
 pub mod space;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,11 +29,16 @@ pub struct Worker {
     /// Its namespaces, as last read.
     pub spaces: Spaces,
     known_since: Instant,
+    /// It left the last ping unanswered: calls are not tried, so that they do not hold up those of others (R44).
+    suspect: AtomicBool,
+    in_flight: AtomicUsize,
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
     /// Namespaces whose initial list is complete; the empty name stands for all.
     synced: Mutex<HashSet<Arc<str>>>,
+    /// Namespaces whose pods may not be listed, in the API server's words; the empty name stands for all.
+    forbidden: Mutex<BTreeMap<Arc<str>, String>>,
 }
 
 /// The state of the connection.
@@ -81,9 +88,12 @@ impl Worker {
             store: PodStore::default(),
             spaces: Spaces::default(),
             known_since: Instant::now(),
+            suspect: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
+            forbidden: Mutex::default(),
         }
     }
 
@@ -103,6 +113,21 @@ impl Worker {
     /// Why the worker counts as lost, if it does.
     pub fn lost(&self) -> Option<Arc<String>> {
         self.lost.load_full()
+    }
+
+    /// A place for one call, unless so many are under way already. It is given back when the value is dropped.
+    pub fn enter(self: &Arc<Self>, most: usize) -> Option<InFlight> {
+        let place = InFlight(self.clone());
+        (self.in_flight.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
+    }
+
+    /// Whether it left the last ping unanswered.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    fn set_suspect(&self, suspect: bool) {
+        self.suspect.store(suspect, Ordering::Release);
     }
 
     /// Whether the initial list of this namespace is complete, and the worker is connected (rule 0).
@@ -132,9 +157,15 @@ impl Worker {
             Link::Up(connection) if !connection.missing_rights.is_empty() => {
                 because("NotPermitted", missing(&connection.missing_rights))
             }
-            Link::Up(_) if !self.synced(namespace) => {
-                because("Syncing", "its pods are being listed".to_owned())
-            }
+            Link::Up(_) if !self.synced(namespace) => match self.forbidden(namespace) {
+                Some(words) => because(
+                    "NotPermitted",
+                    format!(
+                        "{words}; apply `portcullis manifests rbac-worker-namespaced --worker-namespace {namespace}` there"
+                    ),
+                ),
+                None => because("Syncing", "its pods are being listed".to_owned()),
+            },
             Link::Up(_) => None,
         }
     }
@@ -154,10 +185,42 @@ impl Worker {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(namespace.into());
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(namespace);
+    }
+
+    /// Why pods of this namespace may not be listed, if they may not.
+    pub fn forbidden(&self, namespace: &str) -> Option<String> {
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(namespace)
+            .cloned()
+    }
+
+    /// True if that is news.
+    fn set_forbidden(&self, namespace: &str, words: &str) -> bool {
+        let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+        forbidden.insert(namespace.into(), words.to_owned()).is_none()
     }
 
     fn unsync(&self) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+/// A call to a worker that is under way.
+pub struct InFlight(Arc<Worker>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

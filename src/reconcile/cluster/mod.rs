@@ -23,6 +23,7 @@ use super::pod::local::Phase;
 use super::pod::world::World;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
 use crate::cluster::client::Clients;
+use crate::cluster::fleet::twin_of;
 use crate::cluster::watch::{Watched, follow};
 use crate::cluster::worker::{Link, Worker, missing};
 use crate::names;
@@ -122,11 +123,12 @@ fn policies_sink(
 
 async fn write_statuses(client: &Client, registry: &Registry, world: &World, notes: &Notes) {
     let counts = count(world);
+    let members = world.fleet.all();
     let now = Timestamp::now();
     for cluster in registry.clusters() {
         let name = cluster.name_any();
-        let pods = counts.get(name.as_str()).copied().unwrap_or_default();
-        keep_finalizer(client, &cluster, pods.committed > 0).await;
+        let (pods, finished) = counts.get(name.as_str()).copied().unwrap_or_default();
+        keep_finalizer(client, &cluster, pods.committed + finished > 0).await;
         let Some(member) = world.fleet.get(&name) else {
             continue;
         };
@@ -136,6 +138,8 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             cordoned: cluster.spec.cordoned,
             link: link_seen(&member.worker),
             pods,
+            finished,
+            twin: twin_of(&members, &member.worker).map(|twin| twin.to_string()),
             created_namespaces: member.worker.spaces.created(),
         };
         let held = cluster.status.clone().unwrap_or_default();
@@ -162,18 +166,20 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
     tell_unknown_policies(world, notes);
 }
 
-fn count(world: &World) -> BTreeMap<String, PodCounts> {
-    let mut counts: BTreeMap<String, PodCounts> = BTreeMap::new();
+/// Pods that are committed to each cluster: those that are not finished, and the finished ones that keep a copy there.
+fn count(world: &World) -> BTreeMap<String, (PodCounts, i64)> {
+    let mut counts: BTreeMap<String, (PodCounts, i64)> = BTreeMap::new();
     for pod in world.locals.all() {
         let Some(committed) = pod.committed() else {
             continue;
         };
+        let (counts, finished) = counts.entry(committed.cluster().to_string()).or_default();
         if pod.phase == Phase::Terminal && !pod.terminating {
+            *finished += i64::from(pod.finalizer.is_some());
             continue;
         }
-        let entry = counts.entry(committed.cluster().to_string()).or_default();
-        entry.committed += 1;
-        entry.running += i64::from(pod.phase == Phase::Running);
+        counts.committed += 1;
+        counts.running += i64::from(pod.phase == Phase::Running);
     }
     counts
 }
@@ -200,6 +206,10 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
         None => Some((
             "ClusterNotFound".to_owned(),
             format!("there is no WorkerCluster {name}"),
+        )),
+        Some(member) if twin_of(&world.fleet.all(), &member.worker).is_some() => Some((
+            "DuplicateCluster".to_owned(),
+            format!("{name} leads to the same cluster as another WorkerCluster"),
         )),
         Some(member) if member.cordoned => Some(("Cordoned".to_owned(), "it is cordoned".to_owned())),
         Some(member) => match &*member.worker.link() {
@@ -235,7 +245,6 @@ fn tell_unknown_policies(world: &World, notes: &Notes) {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(namespace.to_string()),
-            uid: Some(namespace.to_string()),
             ..ObjectReference::default()
         };
         let sentence = format!(

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::WorkerCluster;
 use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
-use crate::cluster::worker::{Problem, Worker};
+use crate::cluster::worker::{Link, Problem, Worker};
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 use crate::reconcile::pod::world::World;
 
@@ -28,6 +28,8 @@ struct State {
     clusters: BTreeMap<String, WorkerCluster>,
     secrets: BTreeMap<String, Secret>,
     links: BTreeMap<String, RunningLink>,
+    /// Initial lists that are complete: before both are, a missing Secret is no fact.
+    lists: u8,
 }
 
 struct RunningLink {
@@ -52,6 +54,9 @@ impl Registry {
     /// Starts, restarts and stops links so that they are what is registered.
     pub(super) fn converge(self: &Arc<Self>, stop: &CancellationToken) {
         let mut state = self.lock();
+        if state.lists < 2 {
+            return;
+        }
         let names: Vec<String> = state.clusters.keys().cloned().collect();
         for name in &names {
             self.converge_one(&mut state, name, stop);
@@ -143,6 +148,7 @@ impl Registry {
                 Watched::Event(Event::InitDone) => {
                     *map(&mut state) = std::mem::take(&mut fresh);
                     if std::mem::take(&mut first) {
+                        state.lists += 1;
                         listed();
                     }
                 }
@@ -213,7 +219,12 @@ impl LinkEvents for Events {
     }
 
     fn link_changed(&self, worker: &Arc<Worker>) {
-        tracing::info!(worker = %worker.name, lost = ?worker.lost(), "link changed");
+        let state = match &*worker.link() {
+            Link::Down(problem) => problem.reason,
+            Link::Up(_) if worker.lost().is_some() => "Unreachable",
+            Link::Up(_) => "Connected",
+        };
+        tracing::info!(worker = %worker.name, state, "link changed");
         self.world.look_at_all();
         self.changed.notify_one();
     }

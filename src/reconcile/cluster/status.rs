@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{PodCounts, WorkerClusterStatus};
+use crate::cluster::fleet::same_cluster;
 use crate::reconcile::conditions::{News, set};
 
 /// What is seen of the link.
@@ -44,6 +45,10 @@ pub struct Facts {
     pub link: LinkSeen,
     /// Pods committed to it.
     pub pods: PodCounts,
+    /// Finished pods whose copies are kept there.
+    pub finished: i64,
+    /// The WorkerCluster that leads to the same cluster and is used instead.
+    pub twin: Option<String>,
     /// Namespaces that we created there, as far as this process knows.
     pub created_namespaces: Vec<String>,
 }
@@ -87,8 +92,8 @@ fn ready(facts: &Facts) -> News<'static> {
             false,
             "WorkRemains",
             format!(
-                "is being deleted and waits for {} pods that are committed to it; delete them, or remove the finalizer and accept that they run on unseen",
-                facts.pods.committed
+                "is being deleted and waits for {} pods that are committed to it and {} finished ones whose copies it keeps; delete them, or remove the finalizer and accept that the copies stay there unseen",
+                facts.pods.committed, facts.finished
             ),
         ),
         (LinkSeen::Down { reason, message, .. }, false, _) => (false, *reason, message.clone()),
@@ -107,6 +112,11 @@ fn ready(facts: &Facts) -> News<'static> {
             false,
             _,
         ) => (false, "NotPermitted", words.clone()),
+        (LinkSeen::Up { .. }, false, _) if facts.twin.is_some() => (
+            false,
+            "DuplicateCluster",
+            facts.twin.as_deref().map(same_cluster).unwrap_or_default(),
+        ),
         (LinkSeen::Up { .. }, false, true) => (
             true,
             "Cordoned",
@@ -284,6 +294,8 @@ mod tests {
             cordoned: false,
             link,
             pods: PodCounts::default(),
+            finished: 0,
+            twin: None,
             created_namespaces: Vec::new(),
         }
     }

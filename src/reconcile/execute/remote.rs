@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Done, Executor, Failure, unavailable};
+use super::{Done, Executor, Failure, Way, unavailable};
 use crate::cluster::api::{CallError, PatchKind, Preconditions, pod_path};
 use crate::cluster::raw::RawObject;
 use crate::cluster::worker::connect::identify;
@@ -24,7 +24,11 @@ impl Executor {
         copy: &Value,
         create_namespace: bool,
     ) -> Result<Done, Failure> {
-        let (worker, connection) = self.worker(name)?;
+        let Way {
+            worker,
+            connection,
+            _place,
+        } = self.worker(name)?;
         let namespace = &local.key.namespace;
         let space = worker
             .spaces
@@ -86,7 +90,9 @@ impl Executor {
         target: &RemoteTarget,
         gate: usize,
     ) -> Result<Done, Failure> {
-        let (_, connection) = self.worker(&target.worker)?;
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker)?;
         let place = format!("/spec/schedulingGates/{gate}");
         let mut patch = vec![
             json!({"op": "test", "path": "/metadata/uid", "value": &**committed.remote_uid()}),
@@ -137,7 +143,9 @@ impl Executor {
         target: &RemoteTarget,
         resource_version: Option<&Arc<str>>,
     ) -> Result<Done, Failure> {
-        let (_, connection) = self.worker(&target.worker)?;
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker)?;
         let path = pod_path(&target.key.namespace, &target.key.name);
         let resource_version = resource_version.filter(|_| !dropped(Fault::TakeBackVersion));
         let only = Preconditions {
@@ -185,7 +193,9 @@ impl Executor {
         if dropped(Fault::RemoteProof) {
             return Ok(proven(target));
         }
-        let (_, connection) = self.worker(&target.worker)?;
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker)?;
         match self.look_at_remote(&connection, target).await? {
             Done::Absent { .. } => {}
             seen => return Ok(seen),

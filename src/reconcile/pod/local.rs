@@ -206,6 +206,8 @@ pub struct RemotePod {
     pub phase: Phase,
     /// spec.nodeName.
     pub node: Option<Arc<str>>,
+    /// Whether its condition Ready is True.
+    pub ready: bool,
     /// The whole object as JSON.
     pub json: Arc<str>,
 }
@@ -239,6 +241,10 @@ impl RemotePod {
             terminating: metadata.deletion_timestamp.is_some(),
             phase: phase(&status.phase),
             node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
+            ready: status
+                .conditions
+                .iter()
+                .any(|condition| condition.kind == "Ready" && condition.status == "True"),
             json,
         })
     }

@@ -1,5 +1,6 @@
 //! The pod pair: prepare, commit, open, and what follows.
 
+pub mod hearing;
 pub mod local;
 pub mod memory;
 pub mod metrics;

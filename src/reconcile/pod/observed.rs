@@ -96,10 +96,27 @@ pub struct Memory {
     pub ended: Option<Arc<RemotePod>>,
     /// The opened remote pod without a node, and since when this process sees it.
     pub unscheduled_since: Option<(Arc<str>, Instant)>,
+    /// The opened remote pod that is not ready, and since when this process sees it.
+    pub unready_since: Option<(Arc<str>, Instant)>,
+    /// What the worker's Events said of it.
+    pub heard: Option<Heard>,
     /// What workers answered to a prepare, and until when it counts.
     pub verdicts: BTreeMap<Arc<str>, Verdict>,
     /// What the chosen worker waits for before it can take the pod.
     pub passing: Option<String>,
+}
+
+/// What a worker's Events said of a remote pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// UID of the remote pod.
+    pub remote: Arc<str>,
+    /// The last Warning, `Reason: message`.
+    pub warning: Option<String>,
+    /// When they were read.
+    pub at: Instant,
+    /// How often in a row they said the same; the pause doubles.
+    pub same: u32,
 }
 
 /// A worker's refusal of one pod.

@@ -64,10 +64,13 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     let Some(local) = &observed.local else {
         return Plan::default();
     };
-    if !local.gated {
-        return Plan::default();
-    }
     let copies = copies(observed, local);
+    if !local.gated {
+        return match local.committed() {
+            Some(committed) => committed::let_go(observed, local, committed, &copies),
+            None => Plan::default(),
+        };
+    }
     let newer = copies.iter().any(|(_, remote)| remote.attempt > local.attempt);
     if newer && !dropped(Fault::Attempt) {
         return Plan::step(Step::LookAtLocal {
@@ -110,14 +113,22 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
 }
 
 /// Copies of exactly this local pod on workers whose lists are complete.
+/// Each once, though two WorkerClusters may lead to the same cluster.
 fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
-    observed
-        .workers
-        .iter()
-        .filter(|worker| worker.synced)
-        .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
-        .filter(|(_, remote)| remote.local_uid == local.uid)
-        .collect()
+    let mut copies: Vec<(&WorkerSeen, &RemotePod)> = Vec::new();
+    for worker in observed.workers.iter().filter(|worker| worker.synced) {
+        let Some(remote) = worker
+            .remote
+            .as_deref()
+            .filter(|remote| remote.local_uid == local.uid)
+        else {
+            continue;
+        };
+        if copies.iter().all(|(_, other)| other.uid != remote.uid) {
+            copies.push((worker, remote));
+        }
+    }
+    copies
 }
 
 fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {

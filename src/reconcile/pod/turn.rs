@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::hearing::{self, Ask};
 use super::local::PodKey;
 use super::observed::{Now, Observed, Verdict};
 use super::plan::{Plan, plan};
 use super::world::World;
+use crate::cluster::worker::events;
 use crate::reconcile::events::{Note, Notes};
 use crate::reconcile::execute::{Done, Executor, Failure};
 use crate::reconcile::step::Step;
@@ -19,7 +21,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
+const BUSY: Duration = Duration::from_millis(50);
 const NOT_YET: Duration = Duration::from_secs(1);
+/// What passes by itself mostly does so within these tries; then it is told.
+const PATIENCE: u32 = 2;
 
 /// Takes turns.
 pub struct Turns {
@@ -63,6 +68,15 @@ impl Turns {
             self.metrics.orphans(key, &orphans);
             if steps.is_empty() {
                 self.forget_if_nothing_is_left(&observed);
+                let look_again = match hearing::next(&observed.memory, now.monotonic) {
+                    Some(Ask::Now(uid)) => {
+                        self.hear(&observed, uid).await;
+                        previous.clear();
+                        continue;
+                    }
+                    Some(Ask::In(pause)) => Some(look_again.map_or(pause, |other| other.min(pause))),
+                    None => look_again,
+                };
                 break Turn {
                     look_again,
                     failed: false,
@@ -148,6 +162,7 @@ impl Turns {
                 End::Again
             }
             (Step::Open { .. }, _) => {
+                self.world.memories.change(key, |memory| memory.passing = None);
                 self.metrics.opened();
                 End::Wait // its watch brings the rest; a mirror now would be written twice
             }
@@ -218,8 +233,11 @@ impl Turns {
             } => {
                 tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
                 self.wait(key, &worker, &reason, &message);
+                if let Some(local) = observed.local.as_ref().filter(|_| failures >= PATIENCE) {
+                    self.notes.warn(local, &reason, &format!("{worker}: {message}"));
+                }
                 Turn {
-                    look_again: Some(NOT_YET),
+                    look_again: Some(pause(failures).max(NOT_YET)),
                     failed: true,
                 }
             }
@@ -233,6 +251,10 @@ impl Turns {
                     failed: true,
                 }
             }
+            Failure::Busy => Turn {
+                look_again: Some(BUSY),
+                failed: false,
+            },
             Failure::Unavailable { cluster, words } => {
                 tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
                 Turn {
@@ -289,6 +311,31 @@ impl Turns {
             | Step::LookAtLocal { .. } => return,
         };
         self.notes.send(local, note);
+    }
+
+    /// Reads the worker's Events about the pod. No answer is no news: it is asked again later.
+    async fn hear(&self, observed: &Observed, remote: Arc<str>) {
+        let cluster = observed
+            .local
+            .as_ref()
+            .and_then(|local| local.committed())
+            .map(|committed| committed.cluster());
+        let connection = cluster
+            .and_then(|cluster| self.world.fleet.get(cluster))
+            .filter(|member| member.worker.lost().is_none())
+            .and_then(|member| member.worker.connection());
+        let warning = match connection {
+            Some(connection) => events::last_warning(&connection.clients.calls, &observed.key, &remote).await,
+            None => None,
+        };
+        self.world.memories.change(&observed.key, |memory| {
+            memory.heard = Some(hearing::heard(
+                memory.heard.as_ref(),
+                remote,
+                warning,
+                Instant::now(),
+            ));
+        });
     }
 
     fn forget_if_nothing_is_left(&self, observed: &Observed) {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use super::local::{LocalPod, PodKey};
+use super::local::{LocalPod, Phase, PodKey};
 use super::memory::{Deciders, Memories};
 use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
 use crate::api::{Colocate, DispatchPolicy};
 use crate::clock::parse_duration;
-use crate::cluster::fleet::{Fleet, Member};
+use crate::cluster::fleet::{Fleet, Member, same_cluster, twin_of};
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::owners::Owners;
 use crate::cluster::store::PodStore;
@@ -109,23 +109,37 @@ impl World {
         }
     }
 
-    /// Starts and stops the clock of `unschedulableAfter`, which counts from when *we* first saw the pod wait.
+    /// Starts and stops the clocks of a committed, opened remote pod, which count from when *we* first saw it so: that
+    /// of `unschedulableAfter`, and that of asking for the worker's Events.
     fn remember(&self, key: &PodKey, local: Option<&LocalPod>, workers: &[WorkerSeen], now: Instant) {
-        let committed = local.and_then(LocalPod::committed);
-        let waiting = committed.and_then(|committed| {
+        let opened = local.and_then(LocalPod::committed).and_then(|committed| {
             let remote = workers
                 .iter()
                 .find(|worker| worker.name == *committed.cluster())?
                 .remote
                 .as_ref()?;
-            let waits =
-                remote.uid == *committed.remote_uid() && remote.gate.is_none() && remote.node.is_none();
-            waits.then(|| remote.uid.clone())
+            (remote.uid == *committed.remote_uid() && remote.gate.is_none()).then_some(remote)
         });
-        let held = self.memories.get(key).unscheduled_since.map(|(uid, _)| uid);
-        if held != waiting {
+        let unscheduled = opened
+            .filter(|remote| remote.node.is_none())
+            .map(|remote| remote.uid.clone());
+        let unready = opened
+            .filter(|remote| !remote.ready && !remote.terminating && remote.phase != Phase::Terminal)
+            .filter(|_| local.is_some_and(LocalPod::active))
+            .map(|remote| remote.uid.clone());
+        let held = self.memories.get(key);
+        let same = |held: &Option<(Arc<str>, Instant)>, now: &Option<Arc<str>>| {
+            held.as_ref().map(|(uid, _)| uid) == now.as_ref()
+        };
+        if !same(&held.unscheduled_since, &unscheduled) {
             self.memories.change(key, |memory| {
-                memory.unscheduled_since = waiting.map(|uid| (uid, now));
+                memory.unscheduled_since = unscheduled.map(|uid| (uid, now));
+            });
+        }
+        if !same(&held.unready_since, &unready) {
+            self.memories.change(key, |memory| {
+                memory.unready_since = unready.map(|uid| (uid, now));
+                memory.heard = None;
             });
         }
     }
@@ -176,7 +190,7 @@ impl World {
                 };
                 let counts = sibling.key != local.key
                     && sibling.key.namespace == local.key.namespace
-                    && sibling.phase != super::local::Phase::Terminal;
+                    && sibling.phase != Phase::Terminal;
                 if counts {
                     let entry = clusters.entry(committed.cluster().clone()).or_default();
                     entry.0 += 1;
@@ -232,6 +246,9 @@ fn rejection(
             format!("there is no WorkerCluster {cluster:?}"),
         );
     };
+    if let Some(twin) = twin_of(members, &member.worker) {
+        return because("DuplicateCluster", same_cluster(&twin));
+    }
     if member.cordoned {
         return because("Cordoned", "spec.cordoned is true".to_owned());
     }

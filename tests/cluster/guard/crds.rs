@@ -1,6 +1,6 @@
 //! What the API server refuses of our own kinds, and what `kubectl get` shows of them.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::checks;
@@ -11,6 +11,7 @@ checks![
     a_worker_cluster_that_cannot_work_is_refused_with_its_field,
     unset_fields_are_filled_in,
     kubectl_get_shows_what_is_wrong,
+    the_api_server_takes_all_that_is_printed_word_for_word,
 ];
 
 fn policy(name: &str) -> Value {
@@ -163,6 +164,38 @@ async fn kubectl_get_shows_what_is_wrong(site: Site) -> Result<()> {
             .collect::<Vec<_>>()
             .join(" ");
         ensure!(header == columns, "{table}");
+    }
+    Ok(())
+}
+
+/// Strictly: an unknown or a doubled field would be an error.
+async fn the_api_server_takes_all_that_is_printed_word_for_word(site: Site) -> Result<()> {
+    let ground = site.plain("printed").await?;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
+    let files = [
+        "crds",
+        "rbac-manager",
+        "policies",
+        "webhooks",
+        "webhooks-without-inject",
+        "install/portcullis",
+    ];
+    for file in files.into_iter().chain(["rbac-worker", "rbac-worker-namespaced"]) {
+        let text = std::fs::read_to_string(folder.join(format!("{file}.yaml")))?;
+        let apply = [
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--validate=strict",
+            "--force-conflicts",
+            "-f",
+            "-",
+        ];
+        ground
+            .manager()
+            .kubectl_with("admin", &apply, &text)
+            .await
+            .with_context(|| file.to_owned())?;
     }
     Ok(())
 }

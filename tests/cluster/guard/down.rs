@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use futures::StreamExt;
 
 use super::ground::Site;
-use super::{changes, crds, creation, leaving, namespaces, preview, templates};
+use super::{changes, crds, creation, leaving, limits, namespaces, preview, templates};
 use crate::rig::{Case, Rig};
 
 /// As many checks at a time.
@@ -33,6 +33,7 @@ async fn every_check_holds_while_portcullis_is_stopped(rig: Arc<Rig>) -> Result<
         leaving::checks(),
         crds::checks(),
         preview::checks(),
+        limits::checks(),
     ];
     let runs = checks.into_iter().flatten().map(|(name, check)| {
         let site = Site::alone(rig.clone());

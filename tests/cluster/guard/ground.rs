@@ -287,6 +287,16 @@ pub struct Actor {
 }
 
 impl Actor {
+    /// The administrator of any cluster, in no namespace.
+    pub fn admin(client: kube::Client) -> Self {
+        Self {
+            client,
+            namespace: String::new(),
+            user: None,
+            groups: Vec::new(),
+        }
+    }
+
     /// POST.
     pub async fn create(&self, resource: &str, manifest: &Value) -> kube::Result<Value> {
         self.send("POST", &self.path(resource, "", ""), "application/json", manifest)

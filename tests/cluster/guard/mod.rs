@@ -18,9 +18,11 @@ mod down;
 mod ground;
 mod keep;
 mod leaving;
+mod limits;
 mod namespaces;
 mod preview;
 mod templates;
+mod worker_rights;
 
 use ground::Site;
 
@@ -58,6 +60,8 @@ pub fn cases() -> Vec<Case> {
         leaving::cases(),
         crds::cases(),
         preview::cases(),
+        limits::cases(),
+        worker_rights::cases(),
         calls::cases(),
         keep::cases(),
         down::cases(),

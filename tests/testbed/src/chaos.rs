@@ -65,7 +65,11 @@ impl Options {
 /// # Errors
 /// Violations, each with the history of its pods; or the world itself failed.
 pub async fn run(world: &World, portcullis: &Mutex<Portcullis>, options: Options) -> Result<String> {
-    let Options { seed, storm: duration, quiet } = options;
+    let Options {
+        seed,
+        storm: duration,
+        quiet,
+    } = options;
     println!("chaos: CHAOS_SEED={seed} CHAOS_SECONDS={}", duration.as_secs());
     let mut load = Load::prepare(world, Dice::new(seed)).await?;
     let mut storm = Storm::new(world, portcullis, Dice::new(seed.wrapping_add(1)));
@@ -73,7 +77,11 @@ pub async fn run(world: &World, portcullis: &Mutex<Portcullis>, options: Options
     tokio::join!(load.play(until), storm.rage(until));
     storm.heal().await?;
     load.heal().await?;
-    println!("chaos: {} and {}; healed, waiting for rest", load.summary(), storm.summary());
+    println!(
+        "chaos: {} and {}; healed, waiting for rest",
+        load.summary(),
+        storm.summary()
+    );
     let mut checker = Checker::new(world, load.namespaces(), load.foreign());
     let mut violations = Vec::new();
     if let Err(error) = wait_for("everything to run", PATIENCE, async || checker.rest(true).await).await {
@@ -83,12 +91,21 @@ pub async fn run(world: &World, portcullis: &Mutex<Portcullis>, options: Options
     tokio::time::sleep(SETTLE).await;
     violations.extend(checker.quiet(quiet).await?);
     load.delete_everything().await?;
-    if let Err(error) = wait_for("nothing to be left", PATIENCE, async || checker.nothing_left().await).await {
+    if let Err(error) = wait_for("nothing to be left", PATIENCE, async || {
+        checker.nothing_left().await
+    })
+    .await
+    {
         println!("chaos: {error:#}");
     }
     violations.extend(checker.left_over().await?);
     violations.extend(checker.judge_history()?);
-    let summary = format!("seed {seed}: {}, {}, {}", load.summary(), storm.summary(), checker.summary()?);
+    let summary = format!(
+        "seed {seed}: {}, {}, {}",
+        load.summary(),
+        storm.summary(),
+        checker.summary()?
+    );
     verdict(&checker, violations)?;
     Ok(summary)
 }

@@ -114,7 +114,11 @@ impl Portcullis {
             ..
         } = &self.options;
         let webhook = self.webhook.address();
-        let url = self.options.webhook_url.clone().unwrap_or_else(|| format!("https://{webhook}"));
+        let url = self
+            .options
+            .webhook_url
+            .clone()
+            .unwrap_or_else(|| format!("https://{webhook}"));
         let mut command = vec![
             binary.display().to_string(),
             "serve".to_owned(),

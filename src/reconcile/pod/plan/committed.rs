@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::local::{Committed, LocalPod, Phase, RemotePod};
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, json, local_target, mirror_pod_ips, target};
+use super::{Plan, json, local_target, mirror_pod_ips, say, target, waiting};
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
 
@@ -25,6 +25,57 @@ pub(super) fn plan(
         });
     plan.steps.splice(0..0, losers);
     plan
+}
+
+/// Somebody broke the glass and took the gate off: the pod runs on the manager now. Its copy goes, and then what we
+/// hold of it.
+pub(super) fn let_go(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    copies: &[(&WorkerSeen, &RemotePod)],
+) -> Plan {
+    let (Some(index), Some(worker)) = (
+        local.finalizer,
+        observed
+            .workers
+            .iter()
+            .find(|worker| worker.name == *committed.cluster()),
+    ) else {
+        return Plan::default();
+    };
+    if !worker.synced || worker.lost.is_some() || worker.cluster_uid != *committed.cluster_uid() {
+        return Plan::default();
+    }
+    match copies
+        .iter()
+        .find(|(_, remote)| remote.uid == *committed.remote_uid())
+    {
+        Some((_, remote)) if remote.terminating => Plan::default(),
+        Some((worker, remote)) => Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "its gate was removed by force",
+        }),
+        None if is_gone(observed, committed) => Plan::step(Step::ReleaseFinalizer {
+            local: local_target(local),
+            index,
+            same_version: false,
+        }),
+        None => Plan::step(Step::ProveRemoteGone {
+            remote: RemoteTarget {
+                worker: worker.name.clone(),
+                key: local.key.clone(),
+                uid: committed.remote_uid().clone(),
+            },
+            cluster_uid: committed.cluster_uid().clone(),
+        }),
+    }
+}
+
+/// Rule P: a fact that this process has established.
+fn is_gone(observed: &Observed, committed: &Committed) -> bool {
+    let fact = (committed.cluster_uid().clone(), committed.remote_uid().clone());
+    observed.memory.remote_gone.contains(&fact)
 }
 
 fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &Now) -> Plan {
@@ -88,11 +139,19 @@ fn active(
         return opened(observed, local, remote, worker, now);
     };
     match (local.seen_open, remote.terminating) {
-        (false, false) => Plan::step(Step::Open {
-            committed: committed.clone(),
-            remote: target(worker, remote),
-            gate,
-        }),
+        (false, false) => {
+            let open = Step::Open {
+                committed: committed.clone(),
+                remote: target(worker, remote),
+                gate,
+            };
+            let refused = observed
+                .memory
+                .passing
+                .as_ref()
+                .and_then(|words| say(local, &waiting("NotYet", words.as_str()), now));
+            Plan::step(refused.unwrap_or(open)) // once said, the same turn goes on to open
+        }
         (true, false) => fail(
             local,
             "RemoteRolledBack",
@@ -116,7 +175,7 @@ fn opened(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &Wo
             "WaitingOnWorker"
         }
         .to_owned(),
-        message: on_worker(worker, remote),
+        message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
     Plan {
@@ -126,12 +185,24 @@ fn opened(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &Wo
     }
 }
 
-fn on_worker(worker: &WorkerSeen, remote: &RemotePod) -> String {
+/// Where it is, and what keeps it from being ready: what its status says, and the worker's last Warning about it.
+fn on_worker(worker: &WorkerSeen, remote: &RemotePod, memory: &Memory) -> String {
     let waits = mirror::waiting_reason(&json(&remote.json));
-    match (waits, &remote.node) {
-        (Some(words), _) => format!("on {}: {words}", worker.name),
-        (None, Some(node)) => format!("on {}, node {node}", worker.name),
-        (None, None) => format!("on {}", worker.name),
+    let heard = memory
+        .heard
+        .as_ref()
+        .filter(|heard| heard.remote == remote.uid && !remote.ready);
+    let warning = heard.and_then(|heard| heard.warning.clone()).filter(|warning| {
+        let words = warning
+            .split_once(": ")
+            .map_or(warning.as_str(), |(_, words)| words);
+        !waits.as_ref().is_some_and(|waits| waits.contains(words))
+    });
+    let wrong: Vec<String> = waits.into_iter().chain(warning).collect();
+    match (wrong.is_empty(), &remote.node) {
+        (false, _) => format!("on {}: {}", worker.name, wrong.join("; ")),
+        (true, Some(node)) => format!("on {}, node {node}", worker.name),
+        (true, None) => format!("on {}", worker.name),
     }
 }
 
@@ -216,10 +287,7 @@ fn absent(
     now: &Now,
 ) -> Plan {
     let memory: &Memory = &observed.memory;
-    let gone = memory
-        .remote_gone
-        .contains(&(committed.cluster_uid().clone(), committed.remote_uid().clone()));
-    if !gone {
+    if !is_gone(observed, committed) {
         if terminal && !terminating {
             return Plan::default(); // final: its copy is not missed (R05)
         }
@@ -242,6 +310,11 @@ fn absent(
         return Plan::default();
     }
     if memory.taken_back.contains(committed.remote_uid()) {
+        // What was said of this copy must not count for the next one: that would look like a rollback.
+        let taken_back = waiting("TakenBack", format!("{} did not schedule it", committed.cluster()));
+        if let (true, Some(step)) = (local.seen_open, say(local, &taken_back, now)) {
+            return Plan::step(step);
+        }
         return Plan::step(Step::ClearCommit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),
@@ -300,7 +373,10 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
     let dispatched = Dispatched {
         status: true,
         reason: "Terminating".to_owned(),
-        message: format!("{}; being deleted there", on_worker(worker, remote)),
+        message: format!(
+            "{}; being deleted there",
+            on_worker(worker, remote, &Memory::default())
+        ),
     };
     let delete = (!remote.terminating).then(|| Step::Delete {
         remote: target(worker, remote),

@@ -44,18 +44,31 @@ impl Event {
     #[must_use]
     pub fn uid(&self) -> &str {
         let uid = text(&self.answer, "/metadata/uid");
-        if uid.is_empty() { text(&self.answer, "/details/uid") } else { uid }
+        if uid.is_empty() {
+            text(&self.answer, "/details/uid")
+        } else {
+            uid
+        }
     }
 
     #[must_use]
     pub fn annotation(&self, key: &str) -> &str {
-        self.answer.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str()).unwrap_or_default()
+        self.answer
+            .pointer("/metadata/annotations")
+            .and_then(|all| all.get(key)?.as_str())
+            .unwrap_or_default()
     }
 
     #[must_use]
     pub fn gated(&self) -> bool {
-        let gates = self.answer.pointer("/spec/schedulingGates").and_then(Value::as_array);
-        gates.into_iter().flatten().any(|gate| text(gate, "/name") == GATE)
+        let gates = self
+            .answer
+            .pointer("/spec/schedulingGates")
+            .and_then(Value::as_array);
+        gates
+            .into_iter()
+            .flatten()
+            .any(|gate| text(gate, "/name") == GATE)
     }
 
     #[must_use]
@@ -66,14 +79,28 @@ impl Event {
     /// For people.
     #[must_use]
     pub fn line(&self) -> String {
-        let Self { cluster, answered, user, verb, resource, name, code, .. } = self;
+        let Self {
+            cluster,
+            answered,
+            user,
+            verb,
+            resource,
+            name,
+            code,
+            ..
+        } = self;
         let user = user.rsplit(':').next().unwrap_or_default();
         let uid = self.uid();
-        let mut line = format!("  {answered:.3} {cluster:9} {user:18} {verb:6} {resource} {name} {code} {uid:.8}");
+        let mut line =
+            format!("  {answered:.3} {cluster:9} {user:18} {verb:6} {resource} {name} {code} {uid:.8}");
         if self.took_effect() {
             let commit = self.annotation(REMOTE_UID);
             let gate = if self.gated() { " gated" } else { "" };
-            let going = if self.answer.pointer("/metadata/deletionTimestamp").is_some() { " terminating" } else { "" };
+            let going = if self.answer.pointer("/metadata/deletionTimestamp").is_some() {
+                " terminating"
+            } else {
+                ""
+            };
             line.push_str(&format!(" {}{gate}{going}", self.phase()));
             if !commit.is_empty() {
                 line.push_str(&format!(" commit {commit}"));
@@ -94,7 +121,10 @@ pub fn read(world: &World) -> Result<Vec<Event>> {
     for cluster in world.clusters() {
         let path = cluster.folder().join("audit.log");
         let log = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        for line in log.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+        for line in log
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
+        {
             events.extend(event(cluster.name(), line)?);
         }
     }
@@ -132,7 +162,10 @@ fn event(cluster: &str, line: &str) -> Result<Option<Event>> {
         resource,
         namespace: text(&event, "/objectRef/namespace").to_owned(),
         name: name.to_owned(),
-        code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0),
+        code: event
+            .pointer("/responseStatus/code")
+            .and_then(Value::as_u64)
+            .unwrap_or(0),
         request: event.get("requestObject").cloned().unwrap_or_default(),
         answer,
     }))
@@ -160,7 +193,10 @@ pub struct Life {
 #[must_use]
 pub fn lives(events: &[Event], manager: &str) -> BTreeMap<String, Life> {
     let mut lives: BTreeMap<String, Life> = BTreeMap::new();
-    for event in events.iter().filter(|event| event.cluster != manager && event.took_effect()) {
+    for event in events
+        .iter()
+        .filter(|event| event.cluster != manager && event.took_effect())
+    {
         if event.resource == "pods/binding" {
             if let Some(life) = lives.get_mut(text(&event.request, "/metadata/uid")) {
                 life.bound.get_or_insert(event.answered);
@@ -184,7 +220,9 @@ pub fn lives(events: &[Event], manager: &str) -> BTreeMap<String, Life> {
                 life.bound.get_or_insert(event.answered);
             }
         }
-        if event.verb == "delete" && let Some(life) = lives.get_mut(event.uid()) {
+        if event.verb == "delete"
+            && let Some(life) = lives.get_mut(event.uid())
+        {
             life.deletes.push((event.received, event.user.clone()));
             life.last_delete = Some(event.answered);
         }
@@ -209,7 +247,10 @@ pub struct Local {
 #[must_use]
 pub fn locals(events: &[Event], manager: &str) -> BTreeMap<String, Local> {
     let mut locals: BTreeMap<String, Local> = BTreeMap::new();
-    for event in events.iter().filter(|event| event.cluster == manager && event.took_effect() && !event.uid().is_empty()) {
+    for event in events
+        .iter()
+        .filter(|event| event.cluster == manager && event.took_effect() && !event.uid().is_empty())
+    {
         let local = locals.entry(event.uid().to_owned()).or_default();
         (local.name, local.namespace) = (event.name.clone(), event.namespace.clone());
         if let Some((_, remote)) = event.annotation(REMOTE_UID).split_once('/') {
@@ -220,7 +261,9 @@ pub fn locals(events: &[Event], manager: &str) -> BTreeMap<String, Local> {
         }
         if matches!(event.phase(), "Succeeded" | "Failed") {
             let reason = text(&event.answer, "/status/reason").to_owned();
-            local.ended.get_or_insert((event.received, event.user.clone(), reason));
+            local
+                .ended
+                .get_or_insert((event.received, event.user.clone(), reason));
         }
     }
     locals

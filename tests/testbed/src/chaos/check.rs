@@ -87,8 +87,16 @@ struct Pair {
 
 impl<'a> Checker<'a> {
     #[must_use]
-    pub fn new(world: &'a World, namespaces: impl IntoIterator<Item = String>, foreign: Vec<Foreign>) -> Self {
-        Self { world, namespaces: namespaces.into_iter().collect(), foreign }
+    pub fn new(
+        world: &'a World,
+        namespaces: impl IntoIterator<Item = String>,
+        foreign: Vec<Foreign>,
+    ) -> Self {
+        Self {
+            world,
+            namespaces: namespaces.into_iter().collect(),
+            foreign,
+        }
     }
 
     /// Everything that can be said now: the history, and what is there.
@@ -119,7 +127,10 @@ impl<'a> Checker<'a> {
         for (uid, local) in &locals {
             failed(uid, local, &lives, &mut violations);
         }
-        for event in events.iter().filter(|event| event.cluster == manager && event.resource == "pods/binding") {
+        for event in events
+            .iter()
+            .filter(|event| event.cluster == manager && event.resource == "pods/binding")
+        {
             if event.took_effect() {
                 violations.push(Violation {
                     kind: Kind::RanOnManager,
@@ -136,7 +147,11 @@ impl<'a> Checker<'a> {
     /// # Errors
     /// Something is not at rest.
     pub async fn rest(&mut self, all: bool) -> Result<Option<()>> {
-        let mut open = if all { self.not_running().await? } else { Vec::new() };
+        let mut open = if all {
+            self.not_running().await?
+        } else {
+            Vec::new()
+        };
         open.extend(self.untrue().await?);
         match open.first() {
             None => Ok(Some(())),
@@ -150,15 +165,28 @@ impl<'a> Checker<'a> {
         for namespace in &self.namespaces {
             let mut say = |what: String, pod: Option<&Pod>| {
                 let pod = pod.map(|pod| (namespace.clone(), pod.name_any()));
-                violations.push(Violation { kind: Kind::NotRunning, what, pod });
+                violations.push(Violation {
+                    kind: Kind::NotRunning,
+                    what,
+                    pod,
+                });
             };
             for set in list::<Deployment>(&client, namespace).await? {
                 let wanted = set.spec.replicas.unwrap_or(1);
                 let status = set.status.clone().unwrap_or_default();
-                let (ready, updated) = (status.ready_replicas.unwrap_or(0), status.updated_replicas.unwrap_or(0));
+                let (ready, updated) = (
+                    status.ready_replicas.unwrap_or(0),
+                    status.updated_replicas.unwrap_or(0),
+                );
                 let all = status.replicas.unwrap_or(0);
                 if (ready, updated, all) != (wanted, wanted, wanted) {
-                    say(format!("Deployment {namespace}/{}: {ready} ready, {updated} updated, {all} in all of {wanted}", set.name_any()), None);
+                    say(
+                        format!(
+                            "Deployment {namespace}/{}: {ready} ready, {updated} updated, {all} in all of {wanted}",
+                            set.name_any()
+                        ),
+                        None,
+                    );
                 }
             }
             for set in list::<StatefulSet>(&client, namespace).await? {
@@ -166,15 +194,31 @@ impl<'a> Checker<'a> {
                 let status = set.status.clone().unwrap_or_default();
                 let ready = status.ready_replicas.unwrap_or(0);
                 if (ready, status.replicas) != (wanted, wanted) {
-                    say(format!("StatefulSet {namespace}/{}: {ready} ready, {} in all of {wanted}", set.name_any(), status.replicas), None);
+                    say(
+                        format!(
+                            "StatefulSet {namespace}/{}: {ready} ready, {} in all of {wanted}",
+                            set.name_any(),
+                            status.replicas
+                        ),
+                        None,
+                    );
                 }
             }
             for pod in list::<Pod>(&client, namespace).await? {
                 let phase = phase(&pod);
                 let ready = condition(&pod, "Ready").is_some_and(|status| status == "True");
-                if pod.metadata.deletion_timestamp.is_some() || !(phase == "Succeeded" || phase == "Failed" || phase == "Running" && ready) {
+                if pod.metadata.deletion_timestamp.is_some()
+                    || !(phase == "Succeeded" || phase == "Failed" || phase == "Running" && ready)
+                {
                     let said = message(&pod);
-                    say(format!("Pod {namespace}/{} is {phase}, ready {ready}, deleted {:?}: {said}", pod.name_any(), pod.metadata.deletion_timestamp), Some(&pod));
+                    say(
+                        format!(
+                            "Pod {namespace}/{} is {phase}, ready {ready}, deleted {:?}: {said}",
+                            pod.name_any(),
+                            pod.metadata.deletion_timestamp
+                        ),
+                        Some(&pod),
+                    );
                 }
             }
         }
@@ -188,26 +232,58 @@ impl<'a> Checker<'a> {
         for (worker, remote) in alone {
             violations.push(Violation {
                 kind: Kind::LeftOver,
-                what: format!("{}/{} on {worker} has no local pod", remote.namespace().unwrap_or_default(), remote.name_any()),
+                what: format!(
+                    "{}/{} on {worker} has no local pod",
+                    remote.namespace().unwrap_or_default(),
+                    remote.name_any()
+                ),
                 pod: Some((remote.namespace().unwrap_or_default(), remote.name_any())),
             });
         }
         for Pair { local, remotes } in pairs {
             let at = (local.namespace().unwrap_or_default(), local.name_any());
             let mut say = |kind, what: String| {
-                violations.push(Violation { kind, what: format!("{}/{} {what}", at.0, at.1), pod: Some(at.clone()) });
+                violations.push(Violation {
+                    kind,
+                    what: format!("{}/{} {what}", at.0, at.1),
+                    pod: Some(at.clone()),
+                });
             };
-            let committed = local.annotations().get(REMOTE_UID).and_then(|commit| commit.split_once('/')).map(|(_, uid)| uid.to_owned());
+            let committed = local
+                .annotations()
+                .get(REMOTE_UID)
+                .and_then(|commit| commit.split_once('/'))
+                .map(|(_, uid)| uid.to_owned());
             for (worker, remote) in remotes {
                 if remote.uid() != committed {
-                    say(Kind::StatusUntrue, format!("says commit {committed:?}, and on {worker} stands {:?}", remote.uid()));
+                    say(
+                        Kind::StatusUntrue,
+                        format!(
+                            "says commit {committed:?}, and on {worker} stands {:?}",
+                            remote.uid()
+                        ),
+                    );
                     continue;
                 }
                 if phase(&local) != phase(&remote) && local.metadata.deletion_timestamp.is_none() {
-                    say(Kind::StatusUntrue, format!("is {}, its remote pod on {worker} is {}", phase(&local), phase(&remote)));
+                    say(
+                        Kind::StatusUntrue,
+                        format!(
+                            "is {}, its remote pod on {worker} is {}",
+                            phase(&local),
+                            phase(&remote)
+                        ),
+                    );
                 }
                 if images(&local) != images(&remote) {
-                    say(Kind::StaleCopy, format!("has {:?}, its remote pod on {worker} has {:?}", images(&local), images(&remote)));
+                    say(
+                        Kind::StaleCopy,
+                        format!(
+                            "has {:?}, its remote pod on {worker} has {:?}",
+                            images(&local),
+                            images(&remote)
+                        ),
+                    );
                 }
             }
         }
@@ -220,7 +296,13 @@ impl<'a> Checker<'a> {
         let mut pairs = BTreeMap::new();
         for namespace in &self.namespaces {
             for local in list::<Pod>(&manager, namespace).await? {
-                pairs.insert(local.uid().unwrap_or_default(), Pair { local, remotes: Vec::new() });
+                pairs.insert(
+                    local.uid().unwrap_or_default(),
+                    Pair {
+                        local,
+                        remotes: Vec::new(),
+                    },
+                );
             }
         }
         let mut alone = Vec::new();
@@ -241,7 +323,10 @@ impl<'a> Checker<'a> {
             for namespace in &self.namespaces {
                 let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
                 let ours = pods.list(&ListParams::default().labels(ORIGIN)).await?;
-                remotes.extend(ours.into_iter().map(|pod| (worker.cluster.name().to_owned(), pod)));
+                remotes.extend(
+                    ours.into_iter()
+                        .map(|pod| (worker.cluster.name().to_owned(), pod)),
+                );
             }
         }
         Ok(remotes)
@@ -250,7 +335,9 @@ impl<'a> Checker<'a> {
     async fn foreign_touched(&self) -> Result<Vec<Violation>> {
         let mut violations = Vec::new();
         for Foreign { worker, pod } in &self.foreign {
-            let Some(worker) = self.world.workers.get(*worker) else { continue };
+            let Some(worker) = self.world.workers.get(*worker) else {
+                continue;
+            };
             let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
             let pods: Api<Pod> = Api::namespaced(worker.cluster.admin_client().await?, &namespace);
             let found = pods.get_opt(&name).await?;
@@ -262,8 +349,17 @@ impl<'a> Checker<'a> {
                     && found.annotations() == pod.annotations()
             });
             if !same {
-                let what = format!("{namespace}/{name} on {}: was {:?}, is {:?}", worker.cluster.name(), pod.uid(), found.and_then(|found| found.uid()));
-                violations.push(Violation { kind: Kind::ForeignTouched, what, pod: Some((namespace, name)) });
+                let what = format!(
+                    "{namespace}/{name} on {}: was {:?}, is {:?}",
+                    worker.cluster.name(),
+                    pod.uid(),
+                    found.and_then(|found| found.uid())
+                );
+                violations.push(Violation {
+                    kind: Kind::ForeignTouched,
+                    what,
+                    pod: Some((namespace, name)),
+                });
             }
         }
         Ok(violations)
@@ -281,7 +377,14 @@ impl<'a> Checker<'a> {
             for write in cluster.ledger()?.since(began).writes_by(ACCOUNT) {
                 violations.push(Violation {
                     kind: Kind::WroteInQuiet,
-                    what: format!("{} {} {}/{} on {}", write.verb, write.resource, write.namespace, write.name, cluster.name()),
+                    what: format!(
+                        "{} {} {}/{} on {}",
+                        write.verb,
+                        write.resource,
+                        write.namespace,
+                        write.name,
+                        cluster.name()
+                    ),
                     pod: Some((write.namespace.clone(), write.name.clone())),
                 });
             }
@@ -309,12 +412,25 @@ impl<'a> Checker<'a> {
         let manager = self.world.manager.admin_client().await?;
         for namespace in &self.namespaces {
             let locals = list::<Pod>(&manager, namespace).await?;
-            left.extend(locals.into_iter().map(|pod| (self.world.manager.name().to_owned(), pod)));
+            left.extend(
+                locals
+                    .into_iter()
+                    .map(|pod| (self.world.manager.name().to_owned(), pod)),
+            );
         }
         let violation = |(cluster, pod): (String, Pod)| {
             let at = (pod.namespace().unwrap_or_default(), pod.name_any());
-            let what = format!("{}/{} on {cluster}, finalizers {:?}", at.0, at.1, pod.finalizers());
-            Violation { kind: Kind::LeftOver, what, pod: Some(at) }
+            let what = format!(
+                "{}/{} on {cluster}, finalizers {:?}",
+                at.0,
+                at.1,
+                pod.finalizers()
+            );
+            Violation {
+                kind: Kind::LeftOver,
+                what,
+                pod: Some(at),
+            }
         };
         Ok(left.into_iter().map(violation).collect())
     }
@@ -327,15 +443,33 @@ impl<'a> Checker<'a> {
         for (local, mut opened) in by_local {
             opened.sort_by_key(|life| life.opened);
             let bound: Vec<&&Life> = opened.iter().filter(|life| life.bound.is_some()).collect();
-            let at = opened.first().map(|life| (life.namespace.clone(), life.name.clone()));
-            let whole = |lives: &[&Life]| lives.iter().map(|life| format!("{} on {}", life.uid, life.cluster)).collect::<Vec<_>>().join(", ");
+            let at = opened
+                .first()
+                .map(|life| (life.namespace.clone(), life.name.clone()));
+            let whole = |lives: &[&Life]| {
+                lives
+                    .iter()
+                    .map(|life| format!("{} on {}", life.uid, life.cluster))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
             if bound.len() > 1 {
                 let what = format!("{at:?} {local}: {}", whole(&opened));
-                violations.push(Violation { kind: Kind::BoundTwice, what, pod: at.clone() });
+                violations.push(Violation {
+                    kind: Kind::BoundTwice,
+                    what,
+                    pod: at.clone(),
+                });
             }
-            let taken_back = |life: &Life, next: &Life| life.bound.is_none() && life.last_delete.is_some_and(|end| Some(end) <= next.opened);
+            let taken_back = |life: &Life, next: &Life| {
+                life.bound.is_none() && life.last_delete.is_some_and(|end| Some(end) <= next.opened)
+            };
             if opened.windows(2).any(|pair| !taken_back(pair[0], pair[1])) {
-                violations.push(Violation { kind: Kind::OpenedTwice, what: format!("{at:?} {local}: {}", whole(&opened)), pod: at });
+                violations.push(Violation {
+                    kind: Kind::OpenedTwice,
+                    what: format!("{at:?} {local}: {}", whole(&opened)),
+                    pod: at,
+                });
             }
         }
     }
@@ -351,7 +485,9 @@ impl<'a> Checker<'a> {
     /// # Errors
     /// A log could not be read.
     pub fn history(&self, violation: &Violation) -> Result<String> {
-        let Some((namespace, name)) = &violation.pod else { return Ok(String::new()) };
+        let Some((namespace, name)) = &violation.pod else {
+            return Ok(String::new());
+        };
         let events = self.events()?;
         let lines: Vec<String> = events
             .iter()
@@ -384,7 +520,10 @@ impl<'a> Checker<'a> {
 fn at_once(lives: &BTreeMap<String, Life>, violations: &mut Vec<Violation>) {
     let mut by_name: BTreeMap<(&str, &str), Vec<&Life>> = BTreeMap::new();
     for life in lives.values().filter(|life| life.opened.is_some()) {
-        by_name.entry((&life.namespace, &life.name)).or_default().push(life);
+        by_name
+            .entry((&life.namespace, &life.name))
+            .or_default()
+            .push(life);
     }
     for ((namespace, name), mut opened) in by_name {
         opened.sort_by_key(|life| life.opened);
@@ -392,7 +531,10 @@ fn at_once(lives: &BTreeMap<String, Life>, violations: &mut Vec<Violation>) {
             if pair[0].last_delete.is_none_or(|end| Some(end) > pair[1].opened) {
                 violations.push(Violation {
                     kind: Kind::TwoAtOnce,
-                    what: format!("{namespace}/{name}: {} on {} and {} on {}", pair[0].uid, pair[0].cluster, pair[1].uid, pair[1].cluster),
+                    what: format!(
+                        "{namespace}/{name}: {} on {} and {} on {}",
+                        pair[0].uid, pair[0].cluster, pair[1].uid, pair[1].cluster
+                    ),
                     pod: Some((namespace.to_owned(), name.to_owned())),
                 });
             }
@@ -402,10 +544,16 @@ fn at_once(lives: &BTreeMap<String, Life>, violations: &mut Vec<Violation>) {
 
 fn uncommitted(life: &Life, local: Option<&Local>, violations: &mut Vec<Violation>) {
     let committed = local.and_then(|local| local.commits.get(&life.uid));
-    if life.opened.is_some_and(|opened| committed.is_none_or(|committed| *committed > opened)) {
+    if life
+        .opened
+        .is_some_and(|opened| committed.is_none_or(|committed| *committed > opened))
+    {
         violations.push(Violation {
             kind: Kind::OpenedUncommitted,
-            what: format!("{}/{} {} on {}", life.namespace, life.name, life.uid, life.cluster),
+            what: format!(
+                "{}/{} {} on {}",
+                life.namespace, life.name, life.uid, life.cluster
+            ),
             pod: Some((life.namespace.clone(), life.name.clone())),
         });
     }
@@ -413,8 +561,13 @@ fn uncommitted(life: &Life, local: Option<&Local>, violations: &mut Vec<Violatio
 
 fn killed(life: &Life, local: Option<&Local>, violations: &mut Vec<Violation>) {
     let Some(bound) = life.bound else { return };
-    let ours = life.deletes.iter().find(|(time, user)| user == ACCOUNT && *time > bound);
-    let (Some((time, _)), Some(local)) = (ours, local) else { return };
+    let ours = life
+        .deletes
+        .iter()
+        .find(|(time, user)| user == ACCOUNT && *time > bound);
+    let (Some((time, _)), Some(local)) = (ours, local) else {
+        return;
+    };
     // Somebody else may have asked for it before.
     let asked = life.deletes.first().is_some_and(|(first, _)| first < time);
     let deleted = local.deleted.is_some_and(|deleted| deleted < *time);
@@ -422,7 +575,10 @@ fn killed(life: &Life, local: Option<&Local>, violations: &mut Vec<Violation>) {
     if !asked && !deleted && !ended {
         violations.push(Violation {
             kind: Kind::KilledHealthy,
-            what: format!("{}/{} {} on {}", life.namespace, life.name, life.uid, life.cluster),
+            what: format!(
+                "{}/{} {} on {}",
+                life.namespace, life.name, life.uid, life.cluster
+            ),
             pod: Some((life.namespace.clone(), life.name.clone())),
         });
     }
@@ -431,14 +587,28 @@ fn killed(life: &Life, local: Option<&Local>, violations: &mut Vec<Violation>) {
 /// `RemotePodDeleted` is true if somebody else deleted the remote pod, or if it was taken back by a process that
 /// died before it could clear the commit.
 fn failed(uid: &str, local: &Local, lives: &BTreeMap<String, Life>, violations: &mut Vec<Violation>) {
-    let Some((time, user, reason)) = &local.ended else { return };
-    if user != ACCOUNT || !reason.starts_with("Remote") || local.deleted.is_some_and(|deleted| deleted < *time) {
+    let Some((time, user, reason)) = &local.ended else {
+        return;
+    };
+    if user != ACCOUNT
+        || !reason.starts_with("Remote")
+        || local.deleted.is_some_and(|deleted| deleted < *time)
+    {
         return;
     }
-    let committed = local.commits.iter().max_by_key(|(_, time)| **time).and_then(|(uid, _)| lives.get(uid));
+    let committed = local
+        .commits
+        .iter()
+        .max_by_key(|(_, time)| **time)
+        .and_then(|(uid, _)| lives.get(uid));
     let cause = committed.is_some_and(|life| {
-        let by_others = life.deletes.first().is_some_and(|(when, who)| who != ACCOUNT && when < time);
-        let taken_back = life.opened.is_some() && life.bound.is_none() && life.deletes.first().is_some_and(|(when, _)| when < time);
+        let by_others = life
+            .deletes
+            .first()
+            .is_some_and(|(when, who)| who != ACCOUNT && when < time);
+        let taken_back = life.opened.is_some()
+            && life.bound.is_none()
+            && life.deletes.first().is_some_and(|(when, _)| when < time);
         by_others || taken_back
     });
     if !cause {
@@ -452,29 +622,58 @@ fn failed(uid: &str, local: &Local, lives: &BTreeMap<String, Life>, violations: 
 
 async fn list<K>(client: &Client, namespace: &str) -> Result<Vec<K>>
 where
-    K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()> + Clone + fmt::Debug + serde::de::DeserializeOwned,
+    K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + fmt::Debug
+        + serde::de::DeserializeOwned,
 {
-    Ok(Api::<K>::namespaced(client.clone(), namespace).list(&ListParams::default()).await?.items)
+    Ok(Api::<K>::namespaced(client.clone(), namespace)
+        .list(&ListParams::default())
+        .await?
+        .items)
 }
 
 fn phase(pod: &Pod) -> String {
-    pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.clone())
+        .unwrap_or_default()
 }
 
 fn condition(pod: &Pod, kind: &str) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    Some(conditions.iter().find(|condition| condition.type_ == kind)?.status.clone())
+    Some(
+        conditions
+            .iter()
+            .find(|condition| condition.type_ == kind)?
+            .status
+            .clone(),
+    )
 }
 
 fn message(pod: &Pod) -> String {
-    let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    let conditions = pod
+        .status
+        .iter()
+        .filter_map(|status| status.conditions.as_ref())
+        .flatten();
     let ours = conditions.filter(|condition| condition.type_ == "portcullis.dev/Dispatched");
-    ours.map(|condition| format!("{}={} {}", condition.reason.as_deref().unwrap_or_default(), condition.status, condition.message.as_deref().unwrap_or_default())).collect()
+    ours.map(|condition| {
+        format!(
+            "{}={} {}",
+            condition.reason.as_deref().unwrap_or_default(),
+            condition.status,
+            condition.message.as_deref().unwrap_or_default()
+        )
+    })
+    .collect()
 }
 
 fn images(pod: &Pod) -> Vec<String> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.filter_map(|container| container.image.clone()).collect()
+    containers
+        .filter_map(|container| container.image.clone())
+        .collect()
 }
 
 fn without_node(pod: &Pod) -> Value {

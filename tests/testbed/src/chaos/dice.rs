@@ -48,7 +48,12 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
-        let rolls = |seed| (0..8).map(|_| ()).scan(Dice::new(seed), |dice, ()| Some(dice.roll(1000))).collect::<Vec<_>>();
+        let rolls = |seed| {
+            (0..8)
+                .map(|_| ())
+                .scan(Dice::new(seed), |dice, ()| Some(dice.roll(1000)))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(rolls(7), rolls(7));
         assert_ne!(rolls(7), rolls(8));
     }

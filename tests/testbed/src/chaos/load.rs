@@ -51,7 +51,10 @@ impl<'a> Load<'a> {
                 names.join(", ")
             );
             world.manager.apply(&policy).await?;
-            world.manager.create_namespace(namespace, &[("portcullis.dev/dispatch", namespace)]).await?;
+            world
+                .manager
+                .create_namespace(namespace, &[("portcullis.dev/dispatch", namespace)])
+                .await?;
             world.manager.grant_edit(USER, namespace).await?;
             await_gate(world, namespace).await?;
         }
@@ -119,7 +122,12 @@ impl<'a> Load<'a> {
     async fn pods(&self) -> Result<usize> {
         let mut count = 0;
         for (namespace, _) in NAMESPACES {
-            count += self.pods_in(namespace).list(&ListParams::default()).await?.items.len();
+            count += self
+                .pods_in(namespace)
+                .list(&ListParams::default())
+                .await?
+                .items
+                .len();
         }
         Ok(count)
     }
@@ -138,7 +146,9 @@ impl<'a> Load<'a> {
         let annotations = self.directives(true);
         let pod = json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec("app:1")});
         self.bare.push((place, name));
-        self.pods_in(NAMESPACES[place].0).create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+        self.pods_in(NAMESPACES[place].0)
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
         Ok(())
     }
 
@@ -166,7 +176,8 @@ impl<'a> Load<'a> {
         }});
         self.deployments.push((place, name));
         let api: Api<Deployment> = Api::namespaced(self.users.clone(), NAMESPACES[place].0);
-        api.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+        api.create(&PostParams::default(), &serde_json::from_value(deployment)?)
+            .await?;
         Ok(())
     }
 
@@ -181,7 +192,8 @@ impl<'a> Load<'a> {
         }});
         self.sets.push((place, name));
         let api: Api<StatefulSet> = Api::namespaced(self.users.clone(), NAMESPACES[place].0);
-        api.create(&PostParams::default(), &serde_json::from_value(set)?).await?;
+        api.create(&PostParams::default(), &serde_json::from_value(set)?)
+            .await?;
         Ok(())
     }
 
@@ -189,11 +201,15 @@ impl<'a> Load<'a> {
         let patch = Patch::Merge(patch);
         let params = PatchParams::default();
         if self.dice.happens(50) {
-            let Some((place, name)) = self.dice.pick(&self.deployments) else { return Ok(()) };
+            let Some((place, name)) = self.dice.pick(&self.deployments) else {
+                return Ok(());
+            };
             let api: Api<Deployment> = Api::namespaced(self.users.clone(), NAMESPACES[*place].0);
             api.patch(name, &params, &patch).await?;
         } else {
-            let Some((place, name)) = self.dice.pick(&self.sets) else { return Ok(()) };
+            let Some((place, name)) = self.dice.pick(&self.sets) else {
+                return Ok(());
+            };
             let api: Api<StatefulSet> = Api::namespaced(self.users.clone(), NAMESPACES[*place].0);
             api.patch(name, &params, &patch).await?;
         }
@@ -208,15 +224,21 @@ impl<'a> Load<'a> {
     async fn roll_out(&mut self) -> Result<()> {
         self.made += 1;
         let container = json!({"name": "main", "image": format!("app:{}", self.made)});
-        self.patch_workload(json!({"spec": {"template": {"spec": {"containers": [container]}}}})).await
+        self.patch_workload(json!({"spec": {"template": {"spec": {"containers": [container]}}}}))
+            .await
     }
 
     /// Allowed until the pod is committed.
     async fn edit_pod(&mut self) -> Result<()> {
         self.made += 1;
-        let patch = json!({"spec": {"containers": [{"name": "main", "image": format!("app:{}", self.made)}]}});
-        let Some((place, name)) = self.bare.last() else { return Ok(()) };
-        self.pods_in(NAMESPACES[*place].0).patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        let patch =
+            json!({"spec": {"containers": [{"name": "main", "image": format!("app:{}", self.made)}]}});
+        let Some((place, name)) = self.bare.last() else {
+            return Ok(());
+        };
+        self.pods_in(NAMESPACES[*place].0)
+            .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await?;
         Ok(())
     }
 
@@ -224,7 +246,9 @@ impl<'a> Load<'a> {
         let params = DeleteParams::default();
         match self.dice.roll(4) {
             0 if !self.deployments.is_empty() => {
-                let (place, name) = self.deployments.swap_remove(self.dice.roll(self.deployments.len()));
+                let (place, name) = self
+                    .deployments
+                    .swap_remove(self.dice.roll(self.deployments.len()));
                 let api: Api<Deployment> = Api::namespaced(self.users.clone(), NAMESPACES[place].0);
                 api.delete(&name, &params).await?;
             }
@@ -247,8 +271,14 @@ impl<'a> Load<'a> {
         let place = self.dice.roll(NAMESPACES.len());
         let pods = self.pods_in(NAMESPACES[place].0);
         let all = pods.list(&ListParams::default().labels("app")).await?;
-        let Some(pod) = self.dice.pick(&all.items) else { return Ok(()) };
-        let params = if self.dice.happens(30) { DeleteParams::default().grace_period(0) } else { DeleteParams::default() };
+        let Some(pod) = self.dice.pick(&all.items) else {
+            return Ok(());
+        };
+        let params = if self.dice.happens(30) {
+            DeleteParams::default().grace_period(0)
+        } else {
+            DeleteParams::default()
+        };
         pods.delete(&pod.name_any(), &params).await?;
         Ok(())
     }
@@ -257,26 +287,37 @@ impl<'a> Load<'a> {
     async fn any_remote(&mut self) -> Result<Option<(Api<Pod>, Pod)>> {
         let client = self.workers[self.dice.roll(self.workers.len())].clone();
         let pods: Api<Pod> = Api::namespaced(client, NAMESPACES[self.dice.roll(NAMESPACES.len())].0);
-        let all = pods.list(&ListParams::default().labels("portcullis.dev/origin")).await?;
+        let all = pods
+            .list(&ListParams::default().labels("portcullis.dev/origin"))
+            .await?;
         Ok(self.dice.pick(&all.items).map(|pod| (pods, pod.clone())))
     }
 
     async fn finish_on_worker(&mut self) -> Result<()> {
-        let Some((pods, pod)) = self.any_remote().await? else { return Ok(()) };
+        let Some((pods, pod)) = self.any_remote().await? else {
+            return Ok(());
+        };
         if pod.labels().contains_key("app") {
             return Ok(()); // workloads that restart for ever do not end
         }
         self.counts[2] += 1;
         let end = if self.dice.happens(70) { "complete" } else { "fail" };
         let patch = json!({"metadata": {"annotations": {"kwok.test/end": end}}});
-        pods.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        pods.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     async fn delete_on_worker(&mut self) -> Result<()> {
-        let Some((pods, pod)) = self.any_remote().await? else { return Ok(()) };
+        let Some((pods, pod)) = self.any_remote().await? else {
+            return Ok(());
+        };
         self.counts[2] += 1;
-        let params = if self.dice.happens(30) { DeleteParams::default().grace_period(0) } else { DeleteParams::default() };
+        let params = if self.dice.happens(30) {
+            DeleteParams::default().grace_period(0)
+        } else {
+            DeleteParams::default()
+        };
         pods.delete(&pod.name_any(), &params).await?;
         Ok(())
     }
@@ -289,7 +330,10 @@ impl<'a> Load<'a> {
             let pods: Api<Pod> = Api::namespaced(self.workers[worker].clone(), namespace);
             let pod = json!({"metadata": {"name": name, "labels": {"whose": "not ours"}}, "spec": spec("foreign:1")});
             // The worker has the namespace only once a pod of it came there.
-            match pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await {
+            match pods
+                .create(&PostParams::default(), &serde_json::from_value(pod)?)
+                .await
+            {
                 Ok(pod) => self.foreign.push(Foreign { worker, pod }),
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(error.into()),
@@ -313,7 +357,9 @@ impl<'a> Load<'a> {
         let nodes: Api<Node> = Api::all(self.workers[worker].clone());
         for node in self.world.workers[worker].cluster.nodes() {
             let patch = json!({"spec": {"unschedulable": value}});
-            nodes.patch(&node, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            nodes
+                .patch(&node, &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
         }
         Ok(())
     }
@@ -321,7 +367,10 @@ impl<'a> Load<'a> {
     async fn set_cordoned(&self, worker: usize, value: bool) -> Result<()> {
         let name = self.world.workers[worker].cluster.name();
         let patch = format!(r#"{{"spec":{{"cordoned":{value}}}}}"#);
-        self.world.manager.kubectl(&["patch", "workercluster", name, "--type=merge", "-p", &patch]).await?;
+        self.world
+            .manager
+            .kubectl(&["patch", "workercluster", name, "--type=merge", "-p", &patch])
+            .await?;
         Ok(())
     }
 
@@ -344,7 +393,10 @@ impl<'a> Load<'a> {
     pub async fn delete_everything(&mut self) -> Result<()> {
         for (namespace, _) in NAMESPACES {
             for kind in ["deployments,statefulsets", "pods"] {
-                self.world.manager.kubectl(&["delete", kind, "-n", namespace, "--all", "--wait=false"]).await?;
+                self.world
+                    .manager
+                    .kubectl(&["delete", kind, "-n", namespace, "--all", "--wait=false"])
+                    .await?;
             }
         }
         Ok(())
@@ -373,10 +425,16 @@ impl<'a> Load<'a> {
 pub async fn await_gate(world: &World, namespace: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(world.manager.admin_client().await?, namespace);
     let probe: Pod = serde_json::from_value(json!({"metadata": {"name": "probe"}, "spec": spec("app:1")}))?;
-    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     wait_for("a dry-run create to come back gated", 60 * SECOND, async || {
         let answer = pods.create(&dry, &probe).await?;
-        let gated = answer.spec.and_then(|spec| spec.scheduling_gates).is_some_and(|gates| !gates.is_empty());
+        let gated = answer
+            .spec
+            .and_then(|spec| spec.scheduling_gates)
+            .is_some_and(|gates| !gates.is_empty());
         Ok::<_, anyhow::Error>(gated.then_some(()))
     })
     .await

@@ -25,13 +25,31 @@ pub struct Storm<'a> {
 impl<'a> Storm<'a> {
     #[must_use]
     pub fn new(world: &'a World, portcullis: &'a Mutex<Portcullis>, dice: Dice) -> Self {
-        Self { world, portcullis, dice, kills: 0, freezes: 0, faults: 0 }
+        Self {
+            world,
+            portcullis,
+            dice,
+            kills: 0,
+            freezes: 0,
+            faults: 0,
+        }
     }
 
     /// Until then.
     pub async fn rage(&mut self, until: Instant) {
-        let Self { world, portcullis, dice, kills, freezes, faults } = self;
-        let [mut first, mut second, mut third] = [dice.clone(), Dice::new(dice.roll(usize::MAX) as u64), Dice::new(dice.roll(usize::MAX) as u64)];
+        let Self {
+            world,
+            portcullis,
+            dice,
+            kills,
+            freezes,
+            faults,
+        } = self;
+        let [mut first, mut second, mut third] = [
+            dice.clone(),
+            Dice::new(dice.roll(usize::MAX) as u64),
+            Dice::new(dice.roll(usize::MAX) as u64),
+        ];
         tokio::join!(
             kill(portcullis, &mut first, until, kills),
             freeze(portcullis, &mut second, until, freezes),
@@ -55,8 +73,16 @@ impl<'a> Storm<'a> {
 
     #[must_use]
     pub fn summary(&self) -> String {
-        let lost: u64 = self.world.workers.iter().map(|worker| worker.proxy.lost_answers()).sum();
-        format!("{} kills, {} freezes, {} network faults, {lost} lost answers", self.kills, self.freezes, self.faults)
+        let lost: u64 = self
+            .world
+            .workers
+            .iter()
+            .map(|worker| worker.proxy.lost_answers())
+            .sum();
+        format!(
+            "{} kills, {} freezes, {} network faults, {lost} lost answers",
+            self.kills, self.freezes, self.faults
+        )
     }
 }
 
@@ -65,7 +91,11 @@ async fn kill(portcullis: &Mutex<Portcullis>, dice: &mut Dice, until: Instant, c
     while wait(dice.between(1500 * MILLISECOND, 6 * SECOND), until).await {
         portcullis.lock().await.kill9();
         *count += 1;
-        let down = if dice.happens(50) { MILLISECOND } else { dice.between(200 * MILLISECOND, 4 * SECOND) };
+        let down = if dice.happens(50) {
+            MILLISECOND
+        } else {
+            dice.between(200 * MILLISECOND, 4 * SECOND)
+        };
         wait(down, until).await;
         if let Err(error) = portcullis.lock().await.spawn() {
             println!("chaos: portcullis does not start: {error:#}");
@@ -78,7 +108,11 @@ async fn freeze(portcullis: &Mutex<Portcullis>, dice: &mut Dice, until: Instant,
     while wait(dice.between(100 * MILLISECOND, 3 * SECOND), until).await {
         portcullis.lock().await.sigstop();
         *count += 1;
-        let still = if dice.happens(80) { 400 * MILLISECOND } else { 6 * SECOND };
+        let still = if dice.happens(80) {
+            400 * MILLISECOND
+        } else {
+            6 * SECOND
+        };
         wait(dice.between(10 * MILLISECOND, still), until).await;
         portcullis.lock().await.sigcont();
     }
@@ -86,7 +120,9 @@ async fn freeze(portcullis: &Mutex<Portcullis>, dice: &mut Dice, until: Instant,
 
 async fn spoil(world: &World, dice: &mut Dice, until: Instant, count: &mut u32) {
     while wait(dice.between(300 * MILLISECOND, 4 * SECOND), until).await {
-        let Some(worker) = dice.pick(&world.workers) else { return };
+        let Some(worker) = dice.pick(&world.workers) else {
+            return;
+        };
         let proxy = &worker.proxy;
         *count += 1;
         match dice.roll(6) {

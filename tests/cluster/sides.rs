@@ -1,0 +1,498 @@
+//! What people and controllers do on either side, by JSON over the API: create, look, wait, patch, delete.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use http::{Method, Request};
+use kube::Client;
+use portcullis_testbed::ledger::Write;
+use portcullis_testbed::{Cluster, wait_for};
+use serde_json::{Value, json};
+
+use crate::rig::Rig;
+
+/// A cluster of the rig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    Manager,
+    A,
+    B,
+}
+
+/// Our identity on every cluster.
+pub const US: &str = "system:serviceaccount:portcullis-system:portcullis";
+/// Long enough for two cores that are shared.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::default);
+
+impl Rig {
+    pub fn cluster(&self, at: At) -> &Cluster {
+        match at {
+            At::Manager => &self.world.manager,
+            At::A => &self.world.workers[0].cluster,
+            At::B => &self.world.workers[1].cluster,
+        }
+    }
+
+    /// GET of `pod/name`, `deployment/name`, `namespace/name` …; `None` if there is none.
+    pub async fn find(&self, at: At, namespace: &str, object: &str) -> Result<Option<Value>> {
+        find(self.cluster(at), namespace, object).await
+    }
+
+    /// The object; it must be there.
+    pub async fn seen(&self, at: At, namespace: &str, object: &str) -> Result<Value> {
+        self.find(at, namespace, object)
+            .await?
+            .with_context(|| format!("{namespace}/{object} at {at:?}"))
+    }
+
+    /// Waits until the object is there and passes.
+    pub async fn until(
+        &self,
+        at: At,
+        namespace: &str,
+        object: &str,
+        what: &str,
+        passes: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let what = format!("{namespace}/{object} at {at:?}: {what}");
+        wait_for(&what, PATIENCE, async || {
+            let found = self
+                .find(at, namespace, object)
+                .await?
+                .context("it is not there")?;
+            if passes(&found) {
+                Ok(Some(found))
+            } else {
+                Err(anyhow!("it is {}", summary(&found)))
+            }
+        })
+        .await
+    }
+
+    /// Waits until no object of this name has this UID.
+    pub async fn until_gone(&self, at: At, namespace: &str, object: &str, uid: &str) -> Result<()> {
+        wait_for(
+            &format!("{namespace}/{object} at {at:?} to go"),
+            PATIENCE,
+            async || match self.find(at, namespace, object).await? {
+                Some(found) if text(&found, "/metadata/uid") == uid => {
+                    Err(anyhow!("it is {}", summary(&found)))
+                }
+                Some(_) | None => Ok(Some(())),
+            },
+        )
+        .await
+    }
+
+    /// All objects of a plural.
+    pub async fn list(&self, at: At, namespace: &str, plural: &str) -> Result<Vec<Value>> {
+        let list = call(
+            self.cluster(at),
+            Method::GET,
+            &collection(plural, namespace),
+            None,
+        )
+        .await?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Waits until the list passes.
+    pub async fn until_list(
+        &self,
+        at: At,
+        namespace: &str,
+        plural: &str,
+        what: &str,
+        passes: impl Fn(&[Value]) -> bool,
+    ) -> Result<Vec<Value>> {
+        wait_for(
+            &format!("{plural} of {namespace} at {at:?}: {what}"),
+            PATIENCE,
+            async || {
+                let found = self.list(at, namespace, plural).await?;
+                let seen: Vec<String> = found.iter().map(summary).collect();
+                if passes(&found) {
+                    Ok(Some(found))
+                } else {
+                    Err(anyhow!("they are {}", seen.join(", ")))
+                }
+            },
+        )
+        .await
+    }
+
+    /// Creates an object as the administrator.
+    pub async fn create(&self, at: At, namespace: &str, object: Value) -> Result<Value> {
+        let kind = text(&object, "/kind").to_lowercase();
+        let path = collection(&plural(&kind), namespace);
+        call(
+            self.cluster(at),
+            Method::POST,
+            &path,
+            Some(("application/json", object)),
+        )
+        .await
+    }
+
+    /// Merge patch as the administrator; `object` may name a subresource: `pod/name/status`.
+    pub async fn patch(&self, at: At, namespace: &str, object: &str, patch: Value) -> Result<Value> {
+        let body = Some(("application/merge-patch+json", patch));
+        call(self.cluster(at), Method::PATCH, &path(object, namespace), body).await
+    }
+
+    pub async fn delete(&self, at: At, namespace: &str, object: &str) -> Result<()> {
+        call(self.cluster(at), Method::DELETE, &path(object, namespace), None)
+            .await
+            .map(drop)
+    }
+
+    /// As [`Self::delete`], without grace: the object is gone.
+    pub async fn kill(&self, at: At, namespace: &str, object: &str) -> Result<()> {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+        let body = Some(("application/json", options));
+        call(self.cluster(at), Method::DELETE, &path(object, namespace), body)
+            .await
+            .map(drop)
+    }
+
+    /// POST to a subresource.
+    pub async fn post(&self, at: At, namespace: &str, object: &str, body: Value) -> Result<Value> {
+        call(
+            self.cluster(at),
+            Method::POST,
+            &path(object, namespace),
+            Some(("application/json", body)),
+        )
+        .await
+    }
+
+    /// A namespace on the manager, opted in to a policy of its own with this spec.
+    pub async fn opted_in_to(&self, namespace: &str, spec: Value) -> Result<()> {
+        self.policy(namespace, spec).await?;
+        self.world
+            .manager
+            .create_namespace(namespace, &[("portcullis.dev/dispatch", namespace)])
+            .await?;
+        self.await_gate(namespace).await
+    }
+
+    pub async fn policy(&self, name: &str, spec: Value) -> Result<()> {
+        let policy = json!({"apiVersion": "portcullis.dev/v1alpha1", "kind": "DispatchPolicy", "metadata": {"name": name}, "spec": spec});
+        self.create(At::Manager, "", policy).await.map(drop)
+    }
+
+    /// UID of the manager's kube-system: what copies say of their origin.
+    pub async fn origin(&self) -> Result<String> {
+        Ok(text(
+            &self.seen(At::Manager, "", "namespace/kube-system").await?,
+            "/metadata/uid",
+        )
+        .to_owned())
+    }
+
+    /// A namespace on a worker whose administrator lets our pods in.
+    pub async fn consenting(&self, at: At, namespace: &str) -> Result<()> {
+        self.cluster(at).create_namespace(namespace, &[]).await?;
+        self.consent(at, namespace).await
+    }
+
+    pub async fn consent(&self, at: At, namespace: &str) -> Result<()> {
+        let accepts = format!("{}/{namespace}", self.origin().await?);
+        let patch = json!({"metadata": {"annotations": {"portcullis.dev/accepts": accepts}}});
+        self.patch(at, "", &format!("namespace/{namespace}"), patch)
+            .await
+            .map(drop)
+    }
+
+    /// Waits until the local pod says that it is Running and Ready.
+    pub async fn until_ready(&self, namespace: &str, pod: &str) -> Result<Value> {
+        self.until(
+            At::Manager,
+            namespace,
+            &format!("pod/{pod}"),
+            "Running and Ready",
+            |pod| text(pod, "/status/phase") == "Running" && condition(pod, "Ready")["status"] == "True",
+        )
+        .await
+    }
+
+    /// Waits until the condition `Dispatched` has this reason and its message contains `words`.
+    pub async fn until_dispatched(
+        &self,
+        namespace: &str,
+        pod: &str,
+        reason: &str,
+        words: &str,
+    ) -> Result<Value> {
+        let what = format!("Dispatched with {reason}: …{words}…");
+        self.until(At::Manager, namespace, &format!("pod/{pod}"), &what, |pod| {
+            let dispatched = dispatched(pod);
+            dispatched["reason"] == reason
+                && dispatched["message"].as_str().unwrap_or_default().contains(words)
+        })
+        .await
+    }
+
+    /// Waits for an Event about this object on the manager.
+    pub async fn until_event(&self, namespace: &str, name: &str, reason: &str, words: &str) -> Result<Value> {
+        let about = |event: &Value| {
+            text(event, "/involvedObject/name") == name
+                && text(event, "/reason") == reason
+                && text(event, "/message").contains(words)
+        };
+        let events = self
+            .until_list(
+                At::Manager,
+                namespace,
+                "events",
+                &format!("{reason} about {name}: …{words}…"),
+                |events| events.iter().any(about),
+            )
+            .await?;
+        events.into_iter().find(about).context("it was there")
+    }
+
+    /// Writes of the audit log in one namespace.
+    pub fn writes(&self, at: At, namespace: &str) -> Result<Vec<Write>> {
+        let mut writes = self.cluster(at).ledger()?.writes;
+        writes.retain(|write| write.namespace == namespace);
+        Ok(writes)
+    }
+
+    /// Pods that were created in a namespace, by name, oldest first.
+    pub fn created(&self, at: At, namespace: &str) -> Result<Vec<String>> {
+        let writes = self.writes(at, namespace)?.into_iter();
+        Ok(writes
+            .filter(|write| write.verb == "create" && write.resource == "pods")
+            .map(|write| write.name)
+            .collect())
+    }
+
+    /// Tries of ours to create a pod there, refused ones too.
+    pub fn tries(&self, at: At, namespace: &str) -> Result<usize> {
+        let log = std::fs::read_to_string(self.cluster(at).folder().join("audit.log"))?;
+        let path = format!("\"requestURI\":\"/api/v1/namespaces/{namespace}/pods?fieldManager=portcullis\"");
+        Ok(log
+            .lines()
+            .filter(|line| line.contains(&path) && line.contains("\"verb\":\"create\""))
+            .count())
+    }
+
+    /// Our process is killed and started again.
+    pub async fn restart(&self) -> Result<()> {
+        let mut portcullis = self.portcullis.lock().await;
+        portcullis.kill9();
+        portcullis.start().await?;
+        drop(portcullis);
+        self.await_workers().await
+    }
+
+    /// The number of lines of our log that contain this.
+    pub async fn logged(&self, words: &str) -> Result<usize> {
+        let log = self.portcullis.lock().await.log();
+        Ok(std::fs::read_to_string(log)?
+            .lines()
+            .filter(|line| line.contains(words))
+            .count())
+    }
+}
+
+pub async fn find(cluster: &Cluster, namespace: &str, object: &str) -> Result<Option<Value>> {
+    match call(cluster, Method::GET, &path(object, namespace), None).await {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if refused(&error, 404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn call(cluster: &Cluster, method: Method, path: &str, body: Option<(&str, Value)>) -> Result<Value> {
+    let held = CLIENTS
+        .lock()
+        .expect("no test panics with it")
+        .get(cluster.name())
+        .cloned();
+    let client = match held {
+        Some(client) => client,
+        None => {
+            let client = cluster.admin_client().await?;
+            CLIENTS
+                .lock()
+                .expect("no test panics with it")
+                .insert(cluster.name().to_owned(), client.clone());
+            client
+        }
+    };
+    let what = format!("{method} {path} on {}", cluster.name());
+    let request = Request::builder().method(method).uri(path);
+    let request = match body {
+        Some((media, body)) => request
+            .header("Content-Type", media)
+            .body(body.to_string().into_bytes())?,
+        None => request.body(Vec::new())?,
+    };
+    client.request::<Value>(request).await.context(what)
+}
+
+/// Whether the API server answered with this code.
+pub fn refused(error: &anyhow::Error, code: u16) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == code)
+}
+
+/// The server's own words.
+pub fn words(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => status.message.clone(),
+        Some(_) | None => format!("{error:#}"),
+    }
+}
+
+/// It must have been refused, with these words.
+pub fn ensure_refused<T: std::fmt::Debug>(answer: Result<T>, expected: &str) -> Result<()> {
+    match answer {
+        Ok(done) => bail!("it was accepted: {done:?}"),
+        Err(error) => ensure!(
+            words(&error).contains(expected),
+            "refused, but with other words: {error:#}"
+        ),
+    }
+    Ok(())
+}
+
+/// `kind/name[/subresource]` -> path.
+fn path(object: &str, namespace: &str) -> String {
+    let (kind, rest) = object.split_once('/').expect("kind/name");
+    format!("{}/{rest}", collection(&plural(kind), namespace))
+}
+
+fn plural(kind: &str) -> String {
+    match kind {
+        "dispatchpolicy" => "dispatchpolicies".to_owned(),
+        "priorityclass" | "runtimeclass" => format!("{kind}es"),
+        "mutatingadmissionpolicy" => "mutatingadmissionpolicies".to_owned(),
+        _ => format!("{kind}s"),
+    }
+}
+
+fn collection(plural: &str, namespace: &str) -> String {
+    let group = match plural {
+        "deployments" | "statefulsets" | "replicasets" | "daemonsets" => "apis/apps/v1",
+        "jobs" => "apis/batch/v1",
+        "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
+        "priorityclasses" => "apis/scheduling.k8s.io/v1",
+        "runtimeclasses" => "apis/node.k8s.io/v1",
+        "endpointslices" => "apis/discovery.k8s.io/v1",
+        "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
+            "apis/admissionregistration.k8s.io/v1"
+        }
+        _ => "api/v1",
+    };
+    match namespace {
+        "" => format!("/{group}/{plural}"),
+        _ => format!("/{group}/namespaces/{namespace}/{plural}"),
+    }
+}
+
+/// A field by JSON pointer; empty if it is not there or no text.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+pub fn uid(object: &Value) -> String {
+    text(object, "/metadata/uid").to_owned()
+}
+
+pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"]["annotations"][key]
+        .as_str()
+        .unwrap_or_default()
+}
+
+/// A condition by type; null if there is none.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind)
+        .unwrap_or(&Value::Null)
+}
+
+pub fn dispatched(pod: &Value) -> &Value {
+    condition(pod, "portcullis.dev/Dispatched")
+}
+
+pub fn terminating(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+pub fn running(pod: &Value) -> bool {
+    text(pod, "/status/phase") == "Running"
+}
+
+fn summary(object: &Value) -> String {
+    let status = &object["status"];
+    let conditions: Vec<String> = status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|condition| {
+            format!(
+                "{}={}/{} {}",
+                condition["type"], condition["status"], condition["reason"], condition["message"]
+            )
+        })
+        .collect();
+    format!(
+        "{} {} {}{} [{}]",
+        text(object, "/metadata/name"),
+        text(object, "/status/phase"),
+        object["metadata"]["annotations"]["portcullis.dev/cluster"],
+        if terminating(object) { " terminating" } else { "" },
+        conditions.join(", ")
+    )
+}
+
+/// A pod with one container; `spec` is merged into its spec, `metadata` into its metadata.
+pub fn pod(name: &str, metadata: Value, spec: Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    });
+    json_patch::merge(&mut pod, &json!({"metadata": metadata, "spec": spec}));
+    pod
+}
+
+/// A pod without anything.
+pub fn plain(name: &str) -> Value {
+    pod(name, json!({}), json!({}))
+}
+
+/// A Deployment or StatefulSet `web`; `template` is merged into its pod template.
+pub fn set(kind: &str, replicas: u32, template: Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "app:1"}]}},
+        },
+    });
+    json_patch::merge(&mut set, &json!({"spec": {"template": template}}));
+    if kind == "StatefulSet" {
+        set["spec"]["serviceName"] = "web".into();
+    }
+    set
+}
+
+/// Tells KWOK what to do with a remote pod.
+pub fn play(directive: &str, value: &str) -> Value {
+    json!({"metadata": {"annotations": {format!("kwok.test/{directive}"): value}}})
+}
