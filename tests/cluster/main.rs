@@ -5,8 +5,12 @@
 
 mod cases_copies;
 mod cases_deletion;
+mod cases_failures;
 mod cases_gates;
 mod cases_mirror;
+mod cases_names;
+mod cases_placement;
+mod cases_sets;
 mod dispatch;
 mod rig;
 mod sides;
@@ -21,11 +25,15 @@ use rig::{Case, Rig};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cases: Vec<Case> = [
-        dispatch::cases(),
         cases_copies::cases(),
         cases_deletion::cases(),
+        cases_failures::cases(),
         cases_gates::cases(),
         cases_mirror::cases(),
+        cases_names::cases(),
+        cases_placement::cases(),
+        cases_sets::cases(),
+        dispatch::cases(),
     ]
     .into_iter()
     .flatten()
