@@ -30,3 +30,13 @@ demo-binary:
 
 test: ## All checks and tests, real clusters included
 	@tests/run.sh
+
+.PHONY: chaos faulty
+
+faulty: ## Builds portcullis with its test-only faults, for the tests that show what the judge of `make chaos` sees
+	@cargo build --locked --bin portcullis --features faults
+	@mkdir -p target/faulty && cp target/debug/portcullis target/faulty/portcullis.new
+	@mv target/faulty/portcullis.new target/faulty/portcullis
+
+chaos: ## Everything goes wrong at once for CHAOS_SECONDS (300); CHAOS_SEED repeats a run
+	@CHAOS_SECONDS=$${CHAOS_SECONDS:-300} cargo test --locked --test chaos -- storm

@@ -54,7 +54,9 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_context(|| format!("--webhook-bind {}: listen", args.webhook_bind))?;
     let probes_listener = tls::bind(args.metrics_bind)
         .with_context(|| format!("--metrics-bind {}: listen", args.metrics_bind))?;
-    let clients = Clients::of_manager(args.kubeconfig.as_deref()).await.context("reach the manager")?;
+    let clients = Clients::of_manager(args.kubeconfig.as_deref())
+        .await
+        .context("reach the manager")?;
 
     let resolver = certificate.clone();
     health.require_fn("certificate", move || resolver.ready(jiff::Timestamp::now()));
@@ -64,29 +66,54 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let probes = probes::spawn(probes_listener, health.clone(), metrics.clone(), end.clone())?;
     let mut tasks = JoinSet::new();
     keep_certificate(&args, &clients, &certificate, &metrics, &end, &mut tasks)?;
-    layers::keep(&args, &clients, &certificate, &metrics, &health, &shutdown.begin, &mut tasks);
+    layers::keep(layers::Parts {
+        args: &args,
+        clients: &clients,
+        resolver: &certificate,
+        metrics: &metrics,
+        health: &health,
+        stop: &shutdown.begin,
+        tasks: &mut tasks,
+    });
 
     let Some(origin) = origin(&clients, &shutdown.begin).await else {
         end.cancel();
-        return probes.join().await.context("end the probes")?.context("serve probes");
+        return probes
+            .join()
+            .await
+            .context("end the probes")?
+            .context("serve probes");
     };
     let world = Arc::new(World::new(origin));
     let webhook = Webhook {
-        routes: vec![Route { path: MUTATE, webhook: "mutate", admit: admit(&args.namespace, &world.namespaces) }],
+        routes: vec![Route {
+            path: MUTATE,
+            webhook: "mutate",
+            admit: admit(&args.namespace, &world.namespaces),
+        }],
         resolver: certificate.clone(),
         metrics: metrics.clone(),
         limits: Limits::default(),
         requests: RequestLimits::default(),
-        drain: DrainBudget { total: args.drain_timeout, ..DrainBudget::default() },
+        drain: DrainBudget {
+            total: args.drain_timeout,
+            ..DrainBudget::default()
+        },
     };
-    let webhook =
-        admission::server::spawn(webhook, webhook_listener, health.beat("admission"), shutdown.clone())?;
-    let options =
-        controller::Options { namespace: args.namespace.clone(), concurrency: args.concurrent_pods };
+    let webhook = admission::server::spawn(
+        webhook,
+        webhook_listener,
+        health.beat("admission"),
+        shutdown.clone(),
+    )?;
+    let options = controller::Options {
+        namespace: args.namespace.clone(),
+        concurrency: args.concurrent_pods,
+        metrics: metrics.pods.clone(),
+    };
     tasks.spawn(controller::run(
         clients,
         world,
-        metrics.pods.clone(),
         options,
         Leading::alone(),
         move || lists.met("complete"),
@@ -96,11 +123,19 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     shutdown.begin.cancelled().await;
     leave(&leaving, &metrics);
-    let drained = webhook.join().await.context("end the webhook")?.context("serve the webhook")?;
+    let drained = webhook
+        .join()
+        .await
+        .context("end the webhook")?
+        .context("serve the webhook")?;
     tracing::info!(?drained, "webhook drained");
     end.cancel();
     while tasks.join_next().await.is_some() {}
-    probes.join().await.context("end the probes")?.context("serve probes")
+    probes
+        .join()
+        .await
+        .context("end the probes")?
+        .context("serve probes")
 }
 
 fn leave(leaving: &Check, metrics: &Metrics) {
@@ -118,7 +153,13 @@ fn keep_certificate(
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
     if let Some(dir) = &args.tls_cert_dir {
-        let keep = files::keep(dir.clone(), resolver.clone(), metrics.tls.clone(), files::PERIOD, end.clone());
+        let keep = files::keep(
+            dir.clone(),
+            resolver.clone(),
+            metrics.tls.clone(),
+            files::PERIOD,
+            end.clone(),
+        );
         tasks.spawn(keep);
         return Ok(());
     }
@@ -133,7 +174,13 @@ fn keep_certificate(
         }
     };
     let client = clients.calls.client().clone();
-    let keeper = secret::Keeper::new(client, &args.namespace, names, resolver.clone(), metrics.tls.clone());
+    let keeper = secret::Keeper::new(
+        client,
+        &args.namespace,
+        names,
+        resolver.clone(),
+        metrics.tls.clone(),
+    );
     tasks.spawn(keeper.run(end.clone()));
     Ok(())
 }
@@ -144,7 +191,11 @@ async fn origin(clients: &Clients, stop: &CancellationToken) -> Option<Arc<str>>
         match identify(clients).await {
             Ok(uid) => return Some(uid),
             Err(problem) => {
-                tracing::warn!(reason = problem.reason, "{}; the manager is asked again", problem.message);
+                tracing::warn!(
+                    reason = problem.reason,
+                    "{}; the manager is asked again",
+                    problem.message
+                );
             }
         }
         tokio::select! {
@@ -155,7 +206,10 @@ async fn origin(clients: &Clients, stop: &CancellationToken) -> Option<Arc<str>>
 }
 
 fn admit(own: &str, namespaces: &Arc<Namespaces>) -> Admit {
-    let facts = Facts { namespaces: namespaces.clone(), own: own.to_owned() };
+    let facts = Facts {
+        namespaces: namespaces.clone(),
+        own: own.to_owned(),
+    };
     Box::new(move |body| admission::admit(body, &facts))
 }
 
@@ -166,7 +220,9 @@ struct Facts {
 
 impl NamespaceFacts for Facts {
     fn namespace(&self, name: &str) -> Option<NamespaceLabels> {
-        self.namespaces.allow_exempt(name).map(|allow_exempt| NamespaceLabels { allow_exempt })
+        self.namespaces
+            .allow_exempt(name)
+            .map(|allow_exempt| NamespaceLabels { allow_exempt })
     }
 
     fn own_namespace(&self) -> &str {

@@ -59,7 +59,8 @@ tests "unit and in-process tests" cargo test --locked --workspace --lib --bins -
 check "test bed" tests/testbed/build.sh
 tests "test bed's own tests" cargo test --locked -p portcullis-testbed --tests
 tests "real clusters" cargo test --locked --test cluster
-[ ! -e tests/chaos/main.rs ] || tests "chaos" env CHAOS_SECONDS="${CHAOS_SECONDS:-60}" cargo test --locked --test chaos
+check "portcullis with faults" make --no-print-directory faulty
+tests "chaos" env CHAOS_SECONDS="${CHAOS_SECONDS:-60}" cargo test --locked --test chaos
 
 for name in "${failures[@]}"; do
     echo "failed: $name"

@@ -6,7 +6,6 @@ use crate::admission::facts::Facts;
 use crate::admission::mutate;
 use crate::admission::review::{Operation, Review};
 use crate::pod::narrow::ReadError;
-use crate::pod::read::PodView;
 use crate::workload::{self, PodPath, Resource, Treatment, WorkloadKind};
 use json_patch::Patch;
 use serde_json::Value;
@@ -216,10 +215,11 @@ fn behaviour(kind: Option<&dyn WorkloadKind>, subresource: &str, operation: Oper
         | (Treatment::GateTemplate | Treatment::Refuse, "status" | "scale", Create | Update | Delete) => {
             Behaviour::Leave(Reason::Subresource)
         }
-        (Treatment::GatePod | Treatment::GateTemplate | Treatment::Refuse, _, Connect | Unknown)
-        | (Treatment::GatePod | Treatment::GateTemplate | Treatment::Refuse, _, Create | Update | Delete) => {
-            Behaviour::Leave(Reason::Unknown)
-        }
+        (
+            Treatment::GatePod | Treatment::GateTemplate | Treatment::Refuse,
+            _,
+            Create | Update | Delete | Connect | Unknown,
+        ) => Behaviour::Leave(Reason::Unknown),
     }
 }
 
@@ -243,7 +243,5 @@ pub fn decide(review: &Review<'_>, facts: &Facts) -> Decision {
 }
 
 fn gate_pod(review: &Review<'_>, facts: &Facts) -> Result<Decision, Denial> {
-    let object = review.object().ok_or_else(|| ReadError::missing("object"))?;
-    let pod = PodView::read(object.get())?;
-    mutate::gate(&pod, review.username(), facts)
+    mutate::gate(&*review.pod()?, review.username(), facts)
 }

@@ -12,7 +12,6 @@ pub mod policies;
 pub mod respond;
 pub mod review;
 pub mod server;
-mod subject;
 pub mod validate;
 
 pub use facts::{Facts, NamespaceFacts, NamespaceLabels};

@@ -4,9 +4,14 @@
 //! follow: version, UID, a named field that stands there twice. Options and `dryRun` are not read at all: the answer to a
 //! dry run is the same, and nothing has side effects.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::pod::narrow::{Text, narrow};
+use crate::pod::narrow::{ReadError, Text, narrow};
+use crate::pod::read::PodView;
 
 /// The only version spoken.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -80,23 +85,133 @@ impl UnreadableReview {
 }
 
 narrow! {
-    Envelope<'de>: "an AdmissionReview" {
+    EagerEnvelope<'de>: "an AdmissionReview" {
         "apiVersion" => api_version: Text<'de>,
         "kind" => kind: Text<'de>,
-        "request" => request: Request<'de>,
+        "request" => request: Eager<'de>,
     }
 }
 
 narrow! {
-    Request<'de>: "an admission request" {
-        "uid" => uid: Text<'de>,
-        "resource" => resource: Gvr<'de>,
-        "subResource" => subresource: Text<'de>,
-        "namespace" => namespace: Text<'de>,
-        "operation" => operation: Text<'de>,
-        "userInfo" => user: User<'de>,
-        "object" => object: &'de RawValue,
-        "oldObject" => old_object: &'de RawValue,
+    PatientEnvelope<'de>: "an AdmissionReview" {
+        "apiVersion" => api_version: Text<'de>,
+        "kind" => kind: Text<'de>,
+        "request" => request: Patient<'de>,
+    }
+}
+
+/// The request.
+#[derive(Debug, Clone, Default)]
+struct Request<'a> {
+    uid: Option<Text<'a>>,
+    resource: Option<Gvr<'a>>,
+    subresource: Option<Text<'a>>,
+    namespace: Option<Text<'a>>,
+    operation: Option<Text<'a>>,
+    user: Option<User<'a>>,
+    object: Option<Object<'a>>,
+    old_object: Option<&'a RawValue>,
+}
+
+/// An object of a review.
+#[derive(Debug, Clone)]
+enum Object<'a> {
+    Unread(&'a RawValue),
+    NewPod(Box<PodView<'a>>),
+}
+
+/// A request whose object, if it is a new pod, is read in the same pass: almost all reviews are of new pods, API servers
+/// write the object behind what tells so, and one pass is half the work of two. A pod that cannot be read spoils it.
+#[derive(Debug, Clone)]
+struct Eager<'a>(Request<'a>);
+
+/// A request whose object is left as text, whatever it is.
+#[derive(Debug, Clone)]
+struct Patient<'a>(Request<'a>);
+
+impl<'de> Deserialize<'de> for Eager<'de> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_map(RequestFields { eager: true }).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Patient<'de> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_map(RequestFields { eager: false }).map(Self)
+    }
+}
+
+struct RequestFields {
+    eager: bool,
+}
+
+impl<'de> Visitor<'de> for RequestFields {
+    type Value = Request<'de>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an admission request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut request = Request::default();
+        let mut seen = Vec::with_capacity(8);
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            let key = match &*key {
+                "uid" => read_field(&mut map, &mut request.uid, "uid")?,
+                "resource" => read_field(&mut map, &mut request.resource, "resource")?,
+                "subResource" => read_field(&mut map, &mut request.subresource, "subResource")?,
+                "namespace" => read_field(&mut map, &mut request.namespace, "namespace")?,
+                "operation" => read_field(&mut map, &mut request.operation, "operation")?,
+                "userInfo" => read_field(&mut map, &mut request.user, "userInfo")?,
+                "oldObject" => read_field(&mut map, &mut request.old_object, "oldObject")?,
+                "object" => {
+                    request.object = if self.eager && request.is_of_a_new_pod() {
+                        map.next_value::<Option<_>>()?.map(Object::NewPod)
+                    } else {
+                        map.next_value::<Option<_>>()?.map(Object::Unread)
+                    };
+                    "object"
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if seen.contains(&key) {
+                return Err(A::Error::duplicate_field(key));
+            }
+            seen.push(key);
+        }
+        Ok(request)
+    }
+}
+
+fn read_field<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
+    map: &mut A,
+    field: &mut Option<T>,
+    key: &'static str,
+) -> Result<&'static str, A::Error> {
+    *field = map.next_value()?;
+    Ok(key)
+}
+
+impl Request<'_> {
+    /// As far as has been read by now.
+    fn is_of_a_new_pod(&self) -> bool {
+        self.resource() == ("", "v1", "pods")
+            && or_empty(&self.operation) == "CREATE"
+            && or_empty(&self.subresource).is_empty()
+    }
+
+    fn resource(&self) -> (&str, &str, &str) {
+        let Some(resource) = &self.resource else {
+            return ("", "", "");
+        };
+        (
+            or_empty(&resource.group),
+            or_empty(&resource.version),
+            or_empty(&resource.plural),
+        )
     }
 }
 
@@ -120,13 +235,29 @@ impl<'a> Review<'a> {
     /// # Errors
     /// If the body is no review of the one version that is answered, or has no UID to answer to.
     pub fn parse(body: &'a [u8]) -> Result<Self, UnreadableReview> {
-        let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(UnreadableReview::Json)?;
-        let (api_version, kind) = (or_empty(&envelope.api_version), or_empty(&envelope.kind));
+        let (api_version, kind, request) = match serde_json::from_slice::<EagerEnvelope<'a>>(body) {
+            Ok(review) => (
+                review.api_version,
+                review.kind,
+                review.request.map(|Eager(request)| request),
+            ),
+            // The object may be what is wrong: then the review can be answered, and with the field.
+            Err(_) => {
+                let review: PatientEnvelope<'a> =
+                    serde_json::from_slice(body).map_err(UnreadableReview::Json)?;
+                (
+                    review.api_version,
+                    review.kind,
+                    review.request.map(|Patient(request)| request),
+                )
+            }
+        };
+        let (api_version, kind) = (or_empty(&api_version), or_empty(&kind));
         if (api_version, kind) != (API_VERSION, KIND) {
             let found = format!("{} of {}", shorten(kind), shorten(api_version));
             return Err(UnreadableReview::Version { found });
         }
-        let mut request = envelope.request.ok_or(UnreadableReview::NoUid)?;
+        let mut request = request.ok_or(UnreadableReview::NoUid)?;
         let uid = request.uid.take().filter(|uid| !uid.is_empty());
         let operation = match or_empty(&request.operation) {
             "CREATE" => Operation::Create,
@@ -157,15 +288,7 @@ impl<'a> Review<'a> {
     /// Group, version and plural of the object as it is sent, which may differ from what the user asked for.
     #[must_use]
     pub fn resource(&self) -> (&str, &str, &str) {
-        match &self.request.resource {
-            Some(Gvr {
-                group,
-                version,
-                plural,
-                ..
-            }) => (or_empty(group), or_empty(version), or_empty(plural)),
-            None => ("", "", ""),
-        }
+        self.request.resource()
     }
 
     /// The subresource, or nothing.
@@ -186,10 +309,25 @@ impl<'a> Review<'a> {
         self.request.user.as_ref().map_or("", |user| or_empty(&user.name))
     }
 
-    /// The object as it would be stored.
+    /// The object as it would be stored, as text; none if it is a new pod that was read already.
     #[must_use]
     pub fn object(&self) -> Option<&'a RawValue> {
-        self.request.object
+        match self.request.object {
+            Some(Object::Unread(text)) => Some(text),
+            Some(Object::NewPod(_)) | None => None,
+        }
+    }
+
+    /// The object, which is a pod.
+    ///
+    /// # Errors
+    /// With the field path, if it is not there or cannot be read.
+    pub fn pod(&self) -> Result<Cow<'_, PodView<'a>>, ReadError> {
+        match &self.request.object {
+            Some(Object::NewPod(pod)) => pod.with_spec().map(Cow::Borrowed),
+            Some(Object::Unread(text)) => PodView::read(text.get()).map(Cow::Owned),
+            None => Err(ReadError::missing("object")),
+        }
     }
 
     /// The object as it is stored.

@@ -3,22 +3,25 @@
 //! The pipeline takes microseconds and calls nobody, so it runs inline in the connection's task, on a thread that
 //! does nothing else.
 
+mod body;
+mod refused;
+mod subject;
+
 use std::io;
 use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use http::{Method, Request, StatusCode};
 use hyper::body::{Body, Incoming};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use self::body::{announced, collect, is_plain_json};
+use self::refused::Refused;
+use self::subject::Subject;
 use super::policies::MUTATE_PATH;
-use super::subject::Subject;
 use super::{Answer, NamespaceFacts, admit};
 use crate::clock::parse_duration;
 use crate::telemetry::health::{Beat, Health};
@@ -149,61 +152,6 @@ pub struct Edge {
     pub routes: Vec<Route>,
     pub limits: RequestLimits,
     pub metrics: Arc<AdmissionMetrics>,
-}
-
-/// A request that never reached the pipeline, or did not come back from it.
-#[derive(Debug, Clone, Copy)]
-enum Refused {
-    NotFound,
-    Method,
-    ContentType,
-    TooLarge,
-    /// Its time is over.
-    Late,
-    /// The client went away, or sent what is no HTTP body.
-    BrokenBody,
-    Panic,
-}
-
-impl Refused {
-    fn reason(self) -> &'static str {
-        match self {
-            Self::NotFound => "not_found",
-            Self::Method => "method",
-            Self::ContentType => "content_type",
-            Self::TooLarge => "too_large",
-            Self::Late => "deadline",
-            Self::BrokenBody => "broken_body",
-            Self::Panic => "panic",
-        }
-    }
-
-    fn reply(self) -> Reply {
-        match self {
-            Self::NotFound => Reply::text(StatusCode::NOT_FOUND, "no webhook has this path\n"),
-            Self::Method => {
-                Reply::text(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST\n").with(ALLOW, "POST")
-            }
-            Self::ContentType => Reply::text(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "reviews are application/json without content encoding\n",
-            ),
-            Self::TooLarge => {
-                Reply::text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large\n").closing()
-            }
-            // The body may be under way still, so the connection is of no more use.
-            Self::Late => Reply::text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the time for this review is over\n",
-            )
-            .closing(),
-            Self::BrokenBody => Reply::text(StatusCode::BAD_REQUEST, "the body cannot be read\n").closing(),
-            Self::Panic => Reply::text(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "a bug in portcullis; see its log\n",
-            ),
-        }
-    }
 }
 
 impl Exchange for Edge {
@@ -358,47 +306,3 @@ const FAULT: u16 = 500;
 
 /// The pipeline's word for "the user was told no".
 pub const DENIED: &str = "denied";
-
-/// `application/json`, with or without parameters, and no encoding.
-fn is_plain_json(headers: &HeaderMap) -> bool {
-    let of_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = of_type.and_then(|value| value.split(';').next()).map(str::trim);
-    let plain = headers
-        .get(CONTENT_ENCODING)
-        .is_none_or(|encoding| encoding == "identity");
-    plain && essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
-}
-
-fn announced(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// The whole body. One frame, the usual case, is not copied; nothing is reserved on the word of a header alone.
-async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Refused> {
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Refused::BrokenBody)?.into_data() else {
-            continue;
-        };
-        if first.is_empty() && all.is_empty() {
-            if data.len() > limit {
-                return Err(Refused::TooLarge);
-            }
-            if body.is_end_stream() {
-                return Ok(data);
-            }
-            first = data;
-            continue;
-        }
-        if !first.is_empty() {
-            all.reserve(first.len() * 4);
-            all.extend_from_slice(&std::mem::take(&mut first));
-        }
-        if all.len() + data.len() > limit {
-            return Err(Refused::TooLarge);
-        }
-        all.extend_from_slice(&data);
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
-}

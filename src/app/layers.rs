@@ -15,23 +15,45 @@ use crate::telemetry::health::{Check, Health};
 use crate::telemetry::metrics::Metrics;
 use crate::tls::Resolver;
 
+/// What keeping them needs.
+pub(super) struct Parts<'a> {
+    pub(super) args: &'a ServeArgs,
+    pub(super) clients: &'a Clients,
+    pub(super) resolver: &'a Arc<Resolver>,
+    pub(super) metrics: &'a Arc<Metrics>,
+    pub(super) health: &'a Arc<Health>,
+    pub(super) stop: &'a CancellationToken,
+    pub(super) tasks: &'a mut JoinSet<()>,
+}
+
 /// Starts keeping them until `stop`.
-pub(super) fn keep(
-    args: &ServeArgs,
-    clients: &Clients,
-    resolver: &Arc<Resolver>,
-    metrics: &Arc<Metrics>,
-    health: &Arc<Health>,
-    stop: &CancellationToken,
-    tasks: &mut JoinSet<()>,
-) {
+pub(super) fn keep(parts: Parts<'_>) {
+    let Parts {
+        args,
+        clients,
+        resolver,
+        metrics,
+        health,
+        stop,
+        tasks,
+    } = parts;
     let (publish, ca_bundle) = watch::channel(Vec::new());
     tasks.spawn(follow_ca(resolver.clone(), publish, stop.clone()));
-    let told = Told { metrics: metrics.clone(), line: health.note("layers"), states: Mutex::default() };
+    let told = Told {
+        metrics: metrics.clone(),
+        line: health.note("layers"),
+        states: Mutex::default(),
+    };
     let desired = policies::render(&layout(args));
     let client = clients.calls.client().clone();
     let report = move |report: ConfigReport| told.tell(report);
-    tasks.spawn(webhook_config::keep(client, desired, ca_bundle, report, stop.clone()));
+    tasks.spawn(webhook_config::keep(
+        client,
+        desired,
+        ca_bundle,
+        report,
+        stop.clone(),
+    ));
 }
 
 fn layout(args: &ServeArgs) -> Layout {
@@ -54,7 +76,9 @@ fn layout(args: &ServeArgs) -> Layout {
 async fn follow_ca(resolver: Arc<Resolver>, publish: watch::Sender<Vec<u8>>, stop: CancellationToken) {
     let mut served = resolver.follow();
     loop {
-        let bundle = resolver.current().and_then(|served| served.ca_bundle().map(|pem| pem.as_bytes().to_vec()));
+        let bundle = resolver
+            .current()
+            .and_then(|served| served.ca_bundle().map(|pem| pem.as_bytes().to_vec()));
         publish.send_if_modified(|held| {
             let next = bundle.unwrap_or_default();
             let changed = *held != next;
@@ -80,13 +104,23 @@ impl Told {
         match &state {
             ConfigState::Repaired | ConfigState::Missing => {
                 self.metrics.installed.drifted(kind.kind());
-                tracing::warn!(kind = kind.kind(), name, state = state.name(), "an installed layer was changed");
+                tracing::warn!(
+                    kind = kind.kind(),
+                    name,
+                    state = state.name(),
+                    "an installed layer was changed"
+                );
             }
-            ConfigState::Failed(words) => tracing::warn!(kind = kind.kind(), name, words, "a layer cannot be kept"),
+            ConfigState::Failed(words) => {
+                tracing::warn!(kind = kind.kind(), name, words, "a layer cannot be kept");
+            }
             ConfigState::Current | ConfigState::BundleWritten | ConfigState::KeptOtherwise => {}
         }
         if kind == LayerKind::MutatingWebhookConfiguration {
-            self.metrics.installed.ca_bundle_in_sync.set(i64::from(state.is_good()));
+            self.metrics
+                .installed
+                .ca_bundle_in_sync
+                .set(i64::from(state.is_good()));
         }
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         states.insert(format!("{} {name}", kind.kind()), state);
@@ -95,6 +129,10 @@ impl Told {
             .filter(|(_, state)| !state.is_good())
             .map(|(object, state)| format!("{object} is {}", state.name()))
             .collect();
-        if bad.is_empty() { self.line.met("as rendered") } else { self.line.unmet(bad.join("; ")) }
+        if bad.is_empty() {
+            self.line.met("as rendered");
+        } else {
+            self.line.unmet(bad.join("; "));
+        }
     }
 }

@@ -3,16 +3,15 @@
 use kube::CustomResourceExt;
 use serde_json::Value;
 
-use super::manifests::yaml;
+use super::manifests::print_yaml;
 use crate::api::{DispatchPolicy, WorkerCluster};
 
 /// Prints them as YAML.
 ///
 /// # Errors
-/// If an object cannot be written as YAML.
+/// If they cannot be written.
 pub fn run() -> anyhow::Result<()> {
-    print!("{}", yaml(&crds())?);
-    Ok(())
+    print_yaml(&crds())
 }
 
 /// WorkerCluster and DispatchPolicy.

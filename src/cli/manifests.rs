@@ -1,5 +1,8 @@
 //! `portcullis manifests`: prints what is installed on the manager, and the roles for workers.
 
+use std::io::Write;
+
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -58,10 +61,9 @@ pub enum Part {
 /// Prints the objects as YAML.
 ///
 /// # Errors
-/// If an object cannot be written as YAML.
+/// If they cannot be written.
 pub fn run(args: &ManifestsArgs) -> anyhow::Result<()> {
-    print!("{}", yaml(&objects(args))?);
-    Ok(())
+    print_yaml(&objects(args))
 }
 
 /// The objects of one part.
@@ -209,6 +211,17 @@ fn account(namespace: &str) -> Vec<Value> {
             "metadata": {"name": PORTCULLIS, "namespace": namespace},
         }),
     ]
+}
+
+/// Prints objects; a reader that has seen enough, such as `head`, is no error.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn print_yaml(objects: &[Value]) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(yaml(objects)?.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("write to stdout"),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Several documents.

@@ -63,9 +63,11 @@ impl CallError {
 impl From<kube::Error> for CallError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => {
-                Self::Answered { code: status.code, reason: status.reason, message: status.message }
-            }
+            kube::Error::Api(status) => Self::Answered {
+                code: status.code,
+                reason: status.reason,
+                message: status.message,
+            },
             other => Self::Unanswered(Box::new(other)),
         }
     }
@@ -120,7 +122,8 @@ impl ClusterApi {
     /// [`CallError`]; 409 if the name is taken.
     pub async fn create(&self, path: &str, object: &Value) -> Result<RawObject, CallError> {
         let path = format!("{path}?fieldManager={}", names::PORTCULLIS);
-        self.call(Method::POST, &path, "application/json", body(object)).await
+        self.call(Method::POST, &path, "application/json", body(object))
+            .await
     }
 
     /// Patches one object.
@@ -145,7 +148,8 @@ impl ClusterApi {
         if let Some(version) = only.resource_version {
             preconditions["resourceVersion"] = version.into();
         }
-        self.delete_with(path, &serde_json::json!({"preconditions": preconditions})).await
+        self.delete_with(path, &serde_json::json!({"preconditions": preconditions}))
+            .await
     }
 
     /// Deletes with these options. Outside of this module only the test-only `faults` feature may call it.
@@ -156,15 +160,29 @@ impl ClusterApi {
         let mut options = options.clone();
         options["kind"] = "DeleteOptions".into();
         options["apiVersion"] = "v1".into();
-        Ok(self.text(Method::DELETE, path, "application/json", body(&options)).await?)
+        Ok(self
+            .text(Method::DELETE, path, "application/json", body(&options))
+            .await?)
     }
 
-    async fn call(&self, method: Method, path: &str, media: &str, body: Vec<u8>) -> Result<RawObject, CallError> {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: Vec<u8>,
+    ) -> Result<RawObject, CallError> {
         let text = self.text(method, path, media, body).await?;
         RawObject::parse(&text).map_err(CallError::Unreadable)
     }
 
-    async fn text(&self, method: Method, path: &str, media: &str, body: Vec<u8>) -> Result<String, kube::Error> {
+    async fn text(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: Vec<u8>,
+    ) -> Result<String, kube::Error> {
         let request = Request::builder()
             .method(method)
             .uri(path)

@@ -64,7 +64,10 @@ impl Clients {
     pub async fn of_manager(kubeconfig: Option<&std::path::Path>) -> Result<Self, ClientError> {
         let config = match kubeconfig {
             Some(path) => {
-                let unreadable = |source| ClientError::File { path: path.to_owned(), source };
+                let unreadable = |source| ClientError::File {
+                    path: path.to_owned(),
+                    source,
+                };
                 let bytes = std::fs::read(path).map_err(unreadable)?;
                 return Self::from_kubeconfig(kubeconfig::parse(&bytes)?).await;
             }
@@ -81,7 +84,10 @@ impl Clients {
         config.read_timeout = Some(CALL_TIMEOUT);
         config.write_timeout = Some(CALL_TIMEOUT);
         config.reset_reader_on_write = true;
-        Ok(Self { calls: ClusterApi::new(build(config)?), watches })
+        Ok(Self {
+            calls: ClusterApi::new(build(config)?),
+            watches,
+        })
     }
 }
 

@@ -23,12 +23,21 @@ pub struct Member {
 impl Fleet {
     /// The worker of this name.
     pub fn get(&self, name: &str) -> Option<Member> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned()
     }
 
     /// All, by name.
     pub fn all(&self) -> Vec<Member> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Registers a worker, or changes whether it is cordoned. True if something changed.
@@ -43,7 +52,10 @@ impl Fleet {
 
     /// Forgets a worker.
     pub fn remove(&self, name: &str) {
-        self.members.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.members
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
     }
 }
 
@@ -51,8 +63,17 @@ impl Fleet {
 /// since each would take the other's copies for strays.
 pub fn twin_of(members: &[Member], worker: &Worker) -> Option<Arc<str>> {
     let uid = worker.connection()?.cluster_uid.clone();
-    let same = |other: &&Member| other.worker.connection().is_some_and(|connection| connection.cluster_uid == uid);
-    members.iter().take_while(|other| other.worker.name < worker.name).find(same).map(|twin| twin.worker.name.clone())
+    let same = |other: &&Member| {
+        other
+            .worker
+            .connection()
+            .is_some_and(|connection| connection.cluster_uid == uid)
+    };
+    members
+        .iter()
+        .take_while(|other| other.worker.name < worker.name)
+        .find(same)
+        .map(|twin| twin.worker.name.clone())
 }
 
 /// The sentence for a twin.

@@ -8,7 +8,7 @@ pub mod leading;
 pub mod namespaces;
 pub mod owners;
 pub mod raw;
+pub mod rbac;
 pub mod store;
 pub mod watch;
 pub mod worker;
-pub mod rbac;

@@ -38,7 +38,11 @@ impl Namespaces {
     /// Names of the namespaces that are opted in.
     pub fn opted_in(&self) -> Vec<Arc<str>> {
         let labels = self.labels.load();
-        labels.iter().filter(|(_, opt_in)| opt_in.dispatch.is_some()).map(|(name, _)| name.clone()).collect()
+        labels
+            .iter()
+            .filter(|(_, opt_in)| opt_in.dispatch.is_some())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// The watch delivered this namespace. True if its labels of ours changed.

@@ -22,15 +22,23 @@ struct Inner {
 impl Owners {
     /// The watch delivered this ReplicaSet.
     pub fn watched(&self, replica_set: &PartialObjectMeta<ReplicaSet>) {
-        let Some((uid, parent)) = controlled(replica_set) else { return };
+        let Some((uid, parent)) = controlled(replica_set) else {
+            return;
+        };
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-        inner.children.entry(parent.clone()).or_default().insert(uid.clone());
+        inner
+            .children
+            .entry(parent.clone())
+            .or_default()
+            .insert(uid.clone());
         inner.parent.insert(uid, parent);
     }
 
     /// The watch delivered the end of this ReplicaSet.
     pub fn removed(&self, replica_set: &PartialObjectMeta<ReplicaSet>) {
-        let Some((uid, parent)) = controlled(replica_set) else { return };
+        let Some((uid, parent)) = controlled(replica_set) else {
+            return;
+        };
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.parent.remove(&uid);
         let empty = inner.children.get_mut(&parent).is_some_and(|children| {
@@ -58,7 +66,11 @@ impl Owners {
 
 fn controlled(replica_set: &PartialObjectMeta<ReplicaSet>) -> Option<(Arc<str>, Arc<str>)> {
     let uid = replica_set.metadata.uid.as_deref()?;
-    let owners = replica_set.metadata.owner_references.as_deref().unwrap_or_default();
+    let owners = replica_set
+        .metadata
+        .owner_references
+        .as_deref()
+        .unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
     Some((uid.into(), owner.uid.as_str().into()))
 }

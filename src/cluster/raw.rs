@@ -43,8 +43,15 @@ impl RawObject {
             #[serde(borrow)]
             resource_version: Option<Cow<'a, str>>,
         }
-        let Identity { metadata: IdentityMeta { name, namespace, uid, resource_version } } =
-            serde_json::from_str(text)?;
+        let Identity {
+            metadata:
+                IdentityMeta {
+                    name,
+                    namespace,
+                    uid,
+                    resource_version,
+                },
+        } = serde_json::from_str(text)?;
         let meta = ObjectMeta {
             name: name.map(Cow::into_owned),
             namespace: namespace.map(Cow::into_owned),
@@ -52,7 +59,10 @@ impl RawObject {
             resource_version: resource_version.map(Cow::into_owned),
             ..ObjectMeta::default()
         };
-        Ok(Self { meta, json: without_managed_fields(text)?.into() })
+        Ok(Self {
+            meta,
+            json: without_managed_fields(text)?.into(),
+        })
     }
 }
 
@@ -184,7 +194,13 @@ mod tests {
         };
         assert_eq!(object.meta.name.as_deref(), Some("a"));
         let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{POD}]}}"#);
-        assert_eq!(serde_json::from_str::<kube::core::ObjectList<RawObject>>(&list).unwrap().items.len(), 1);
+        assert_eq!(
+            serde_json::from_str::<kube::core::ObjectList<RawObject>>(&list)
+                .unwrap()
+                .items
+                .len(),
+            1
+        );
     }
 
     #[test]

@@ -78,7 +78,13 @@ struct Inner<T> {
 
 impl<T> Default for PodStore<T> {
     fn default() -> Self {
-        Self { inner: RwLock::new(Inner { pods: HashMap::new(), groups: HashMap::new(), delivered: 0 }) }
+        Self {
+            inner: RwLock::new(Inner {
+                pods: HashMap::new(),
+                groups: HashMap::new(),
+                delivered: 0,
+            }),
+        }
     }
 }
 
@@ -101,8 +107,12 @@ impl<T: Stored> PodStore<T> {
     /// Pods that share a group.
     pub fn in_group(&self, group: &str) -> Vec<Arc<T>> {
         let inner = self.read();
-        let Some(keys) = inner.groups.get(group) else { return Vec::new() };
-        keys.iter().filter_map(|key| inner.pods.get(key).cloned()).collect()
+        let Some(keys) = inner.groups.get(group) else {
+            return Vec::new();
+        };
+        keys.iter()
+            .filter_map(|key| inner.pods.get(key).cloned())
+            .collect()
     }
 
     /// The watch delivered this state.
@@ -149,7 +159,9 @@ impl<T: Stored> PodStore<T> {
         T: Clone,
     {
         let mut inner = self.write();
-        let Some(held) = inner.pods.get_mut(key).filter(|held| **held.uid() == *uid) else { return };
+        let Some(held) = inner.pods.get_mut(key).filter(|held| **held.uid() == *uid) else {
+            return;
+        };
         change(Arc::make_mut(held));
     }
 
@@ -174,7 +186,11 @@ impl<T: Stored> PodStore<T> {
     /// Forgets everything: the cluster behind is another one.
     pub fn clear(&self) {
         let mut inner = self.write();
-        *inner = Inner { pods: HashMap::new(), groups: HashMap::new(), delivered: 0 };
+        *inner = Inner {
+            pods: HashMap::new(),
+            groups: HashMap::new(),
+            delivered: 0,
+        };
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
@@ -267,11 +283,16 @@ mod tests {
     }
 
     fn key() -> PodKey {
-        PodKey { namespace: "n".into(), name: "p".into() }
+        PodKey {
+            namespace: "n".into(),
+            name: "p".into(),
+        }
     }
 
     fn pod(uid: &str, version: u64) -> RemotePod {
-        let json = format!(r#"{{"metadata":{{"namespace":"n","name":"p","uid":"{uid}","resourceVersion":"{version}"}}}}"#);
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"n","name":"p","uid":"{uid}","resourceVersion":"{version}"}}}}"#
+        );
         RemotePod::parse(json.into()).unwrap()
     }
 }

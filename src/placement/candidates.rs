@@ -23,6 +23,8 @@ pub struct Rejection {
     pub message: String,
     /// When it may be tried again; none: when something changes.
     pub retry_in: Option<Duration>,
+    /// It will be known in a moment, for which its place in the order is kept.
+    pub settling: bool,
 }
 
 /// What the workload's other pods say.
@@ -43,8 +45,14 @@ pub enum Choice {
     Try(Arc<str>),
     /// Another pod of the workload is being placed; it decides.
     Queue,
+    /// A cluster that comes before every usable one is just being connected.
+    Soon,
     /// No cluster now: one line for each, and the time of the first retry.
-    Nowhere { reason: &'static str, message: String, retry_in: Option<Duration> },
+    Nowhere {
+        reason: &'static str,
+        message: String,
+        retry_in: Option<Duration>,
+    },
 }
 
 /// Chooses the cluster for one pod. Placement is decided one at a time per workload (`RootState::Deciding`).
@@ -56,8 +64,14 @@ pub fn choose(strategy: Strategy, colocate: Colocate, candidates: &[Candidate], 
         (Colocate::Owner, RootState::Deciding) => Choice::Queue,
         (Colocate::Owner, RootState::Fixed(cluster)) => {
             match ordered.iter().find(|candidate| candidate.name == *cluster) {
-                Some(Candidate { rejection: None, name }) => Choice::Try(name.clone()),
-                Some(Candidate { rejection: Some(rejection), name }) => Choice::Nowhere {
+                Some(Candidate {
+                    rejection: None,
+                    name,
+                }) => Choice::Try(name.clone()),
+                Some(Candidate {
+                    rejection: Some(rejection),
+                    name,
+                }) => Choice::Nowhere {
                     reason: "WaitingForColocation",
                     message: format!(
                         "the other pods of this workload are on {name}: {}",
@@ -79,17 +93,40 @@ pub fn choose(strategy: Strategy, colocate: Colocate, candidates: &[Candidate], 
 }
 
 fn first(ordered: &[&Candidate]) -> Choice {
-    if let Some(candidate) = ordered.iter().find(|candidate| candidate.rejection.is_none()) {
-        return Choice::Try(candidate.name.clone());
+    let settled = |candidate: &&&Candidate| {
+        candidate
+            .rejection
+            .as_ref()
+            .is_none_or(|rejection| rejection.settling)
+    };
+    match ordered.iter().find(settled) {
+        Some(Candidate {
+            rejection: None,
+            name,
+        }) => return Choice::Try(name.clone()),
+        Some(Candidate {
+            rejection: Some(_),
+            name: _,
+        }) => return Choice::Soon,
+        None => {}
     }
     let lines: Vec<String> = ordered
         .iter()
-        .filter_map(|candidate| Some(format!("{}: {}", candidate.name, sentence(candidate.rejection.as_ref()?))))
+        .filter_map(|candidate| {
+            Some(format!(
+                "{}: {}",
+                candidate.name,
+                sentence(candidate.rejection.as_ref()?)
+            ))
+        })
         .collect();
     Choice::Nowhere {
         reason: "NoClusterTakesIt",
         message: lines.join("; "),
-        retry_in: ordered.iter().filter_map(|candidate| candidate.rejection.as_ref()?.retry_in).min(),
+        retry_in: ordered
+            .iter()
+            .filter_map(|candidate| candidate.rejection.as_ref()?.retry_in)
+            .min(),
     }
 }
 
@@ -113,7 +150,9 @@ mod tests {
         check(
             "a! b!",
             &RootState::Free,
-            expect![[r#"Nowhere { reason: "NoClusterTakesIt", message: "a: no room (Full); b: no room (Full)", retry_in: Some(2s) }"#]],
+            expect![[
+                r#"Nowhere { reason: "NoClusterTakesIt", message: "a: no room (Full); b: no room (Full)", retry_in: Some(2s) }"#
+            ]],
         );
     }
 
@@ -127,12 +166,16 @@ mod tests {
         check(
             "a b!",
             &RootState::Fixed("b".into()),
-            expect![[r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on b: no room (Full)", retry_in: Some(2s) }"#]],
+            expect![[
+                r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on b: no room (Full)", retry_in: Some(2s) }"#
+            ]],
         );
         check(
             "a",
             &RootState::Fixed("gone".into()),
-            expect![[r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on gone, which its policy no longer names", retry_in: None }"#]],
+            expect![[
+                r#"Nowhere { reason: "WaitingForColocation", message: "the other pods of this workload are on gone, which its policy no longer names", retry_in: None }"#
+            ]],
         );
     }
 
@@ -151,7 +194,14 @@ mod tests {
         }
     }
 
-    /// `b!` refused for two seconds.
+    #[test]
+    fn a_cluster_that_is_just_being_connected_keeps_its_place() {
+        check("a~ b", &RootState::Free, expect!["Soon"]);
+        check("a! b~", &RootState::Free, expect!["Soon"]);
+        check("a b~", &RootState::Free, expect![[r#"Try("a")"#]]);
+    }
+
+    /// `b!` refused for two seconds, `b~` is just being connected.
     #[track_caller]
     fn check(text: &str, root: &RootState, expect: Expect) {
         let choice = choose(Strategy::Ordered, Colocate::Owner, &candidates(text), root);
@@ -161,11 +211,12 @@ mod tests {
     fn candidates(text: &str) -> Vec<Candidate> {
         text.split(' ')
             .map(|word| Candidate {
-                name: word.trim_end_matches('!').into(),
-                rejection: word.ends_with('!').then(|| Rejection {
+                name: word.trim_end_matches(['!', '~']).into(),
+                rejection: word.ends_with(['!', '~']).then(|| Rejection {
                     reason: "Full".to_owned(),
                     message: "no room".to_owned(),
                     retry_in: Some(Duration::from_secs(2)),
+                    settling: word.ends_with('~'),
                 }),
             })
             .collect()

@@ -90,8 +90,17 @@ impl<'a> PodView<'a> {
     /// With the field path, if the text is no pod: metadata or spec is no object, a label no string, a gate nameless.
     pub fn read(text: &'a str) -> Result<Self, ReadError> {
         let pod: Self = read(text)?;
-        match pod.spec {
-            Some(_) => Ok(pod),
+        pod.with_spec()?;
+        Ok(pod)
+    }
+
+    /// The pod, if it has what no pod lacks.
+    ///
+    /// # Errors
+    /// If it has no spec.
+    pub fn with_spec(&self) -> Result<&Self, ReadError> {
+        match self.spec {
+            Some(_) => Ok(self),
             None => Err(ReadError::missing("spec")),
         }
     }

@@ -17,14 +17,21 @@ pub struct News<'a> {
 
 /// The list with this condition as it is now; others stay, so does its place.
 pub fn set(conditions: &mut Vec<Condition>, generation: Option<i64>, news: News<'_>, now: Timestamp) {
-    let News { kind, status, reason, message } = news;
+    let News {
+        kind,
+        status,
+        reason,
+        message,
+    } = news;
     let status = match status {
         Some(true) => "True",
         Some(false) => "False",
         None => "Unknown",
     };
     let held = conditions.iter().position(|condition| condition.type_ == kind);
-    let since = held.map(|place| &conditions[place]).filter(|held| held.status == status);
+    let since = held
+        .map(|place| &conditions[place])
+        .filter(|held| held.status == status);
     let next = Condition {
         type_: kind.to_owned(),
         status: status.to_owned(),
@@ -52,11 +59,22 @@ mod tests {
     fn the_time_moves_with_the_status_only() {
         let mut conditions = Vec::new();
         let at = |second| Timestamp::from_second(second).unwrap();
-        let news = |status, reason| News { kind: "Ready", status: Some(status), reason, message: String::new() };
+        let news = |status, reason| News {
+            kind: "Ready",
+            status: Some(status),
+            reason,
+            message: String::new(),
+        };
         set(&mut conditions, None, news(true, "A"), at(1));
         set(&mut conditions, None, news(true, "B"), at(2));
-        assert_eq!((&*conditions[0].reason, conditions[0].last_transition_time.0), ("B", at(1)));
+        assert_eq!(
+            (&*conditions[0].reason, conditions[0].last_transition_time.0),
+            ("B", at(1))
+        );
         set(&mut conditions, None, news(false, "B"), at(3));
-        assert_eq!((conditions.len(), conditions[0].last_transition_time.0), (1, at(3)));
+        assert_eq!(
+            (conditions.len(), conditions[0].last_transition_time.0),
+            (1, at(3))
+        );
     }
 }

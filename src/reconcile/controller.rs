@@ -24,27 +24,43 @@ pub struct Options {
     pub namespace: String,
     /// Turns at a time.
     pub concurrency: usize,
+    /// What is counted.
+    pub metrics: Arc<PodMetrics>,
 }
 
 /// Runs until `stop`; answers when nothing writes any more. `ready` is called when the manager's lists are complete.
 pub async fn run(
     clients: Clients,
     world: Arc<World>,
-    metrics: Arc<PodMetrics>,
     options: Options,
     leading: Leading,
     ready: impl Fn() + Send + Sync + 'static,
     stop: CancellationToken,
 ) {
     let (notes, send_notes) = Notes::new(clients.calls.client().clone());
-    let executor = Executor::new(clients.calls.clone(), world.fleet.clone(), world.origin.clone(), leading);
-    let turns = Arc::new(Turns::new(world.clone(), executor, notes.clone(), metrics));
+    let executor = Executor::new(
+        clients.calls.clone(),
+        world.fleet.clone(),
+        world.origin.clone(),
+        options.concurrency,
+        leading,
+    );
+    let turns = Arc::new(Turns::new(
+        world.clone(),
+        executor,
+        notes.clone(),
+        options.metrics,
+    ));
     let mut tasks = JoinSet::new();
     let listed = lists(world.clone(), ready);
-    tasks.spawn(manager::keep(clients.watches.clone(), world.clone(), listed.clone(), stop.clone()));
+    tasks.spawn(manager::keep(
+        clients.watches.clone(),
+        world.clone(),
+        listed.clone(),
+        stop.clone(),
+    ));
     tasks.spawn(cluster::keep(
-        clients.calls.client().clone(),
-        clients.watches,
+        clients,
         options.namespace,
         world.clone(),
         notes,
@@ -53,7 +69,12 @@ pub async fn run(
     ));
     let failures: Arc<Mutex<HashMap<PodKey, u32>>> = Arc::default();
     for _ in 0..options.concurrency {
-        tasks.spawn(take_turns(world.clone(), turns.clone(), failures.clone(), stop.clone()));
+        tasks.spawn(take_turns(
+            world.clone(),
+            turns.clone(),
+            failures.clone(),
+            stop.clone(),
+        ));
     }
     let notes_task = tokio::spawn(send_notes);
     while tasks.join_next().await.is_some() {}
@@ -84,8 +105,16 @@ async fn take_turns(
             () = stop.cancelled() => return,
             key = world.queue.next() => key,
         };
-        let failed = failures.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied().unwrap_or(0);
-        let Turn { look_again, failed: again } = turns.take(&key, failed).await;
+        let failed = failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .copied()
+            .unwrap_or(0);
+        let Turn {
+            look_again,
+            failed: again,
+        } = turns.take(&key, failed).await;
         {
             let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
             if again {

@@ -30,12 +30,20 @@ pub struct Note {
 impl Note {
     /// Nothing to worry about.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
-        Self { warning: false, reason: reason.to_owned(), message: message.into() }
+        Self {
+            warning: false,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
     }
 
     /// Something a user may have to do about.
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
-        Self { warning: true, reason: reason.to_owned(), message: message.into() }
+        Self {
+            warning: true,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
     }
 }
 
@@ -76,7 +84,13 @@ impl Notes {
 }
 
 async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, Note)>) {
-    let recorder = Recorder::new(client, Reporter { controller: names::PORTCULLIS.to_owned(), instance: None });
+    let recorder = Recorder::new(
+        client,
+        Reporter {
+            controller: names::PORTCULLIS.to_owned(),
+            instance: None,
+        },
+    );
     let mut told: HashMap<(String, String), Instant> = HashMap::new();
     let mut tokens = BURST;
     let mut filled = Instant::now();
@@ -85,14 +99,22 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         tokens = (tokens + now.duration_since(filled).as_secs_f64() * PER_SECOND).min(BURST);
         filled = now;
         told.retain(|_, at| now.duration_since(*at) < AGAIN_AFTER);
-        let topic = (object.uid.clone().unwrap_or_default(), note.reason.clone());
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let about = [&object.kind, &object.namespace, &object.name, &object.uid]
+            .map(part)
+            .join("/");
+        let topic = (about, note.reason.clone());
         if told.contains_key(&topic) || (tokens < 1.0 && !note.warning) {
             continue;
         }
         tokens -= 1.0;
         told.insert(topic, now);
         let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            type_: if note.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             action: note.reason.clone(),
             reason: note.reason,
             note: Some(shortened(note.message)),

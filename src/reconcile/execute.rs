@@ -9,18 +9,21 @@ mod remote;
 
 use std::sync::Arc;
 
+use super::faults::{Fault, dropped, hold};
 use super::pod::local::{LocalPod, PodKey, RemotePod};
 use super::step::Step;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::fleet::Fleet;
 use crate::cluster::leading::Leading;
-use crate::cluster::worker::{Connection, Worker};
+use crate::cluster::worker::{Connection, InFlight, Worker};
 
 /// Makes the writes. Cannot be built without the proof of leading.
 pub struct Executor {
     manager: ClusterApi,
     fleet: Arc<Fleet>,
     origin: Arc<str>,
+    /// Calls to one worker at a time: one that hangs must leave room for the others (R44).
+    most_per_worker: usize,
     _leading: Leading,
 }
 
@@ -34,11 +37,24 @@ pub enum Done {
     /// The remote pod as it is now.
     Remote { worker: Arc<str>, pod: Box<RemotePod> },
     /// The remote pod is being deleted.
-    Leaving { worker: Arc<str>, key: PodKey, uid: Arc<str> },
+    Leaving {
+        worker: Arc<str>,
+        key: PodKey,
+        uid: Arc<str>,
+    },
     /// Rule P: gone for ever, said by the cluster that the commit names.
-    ProvenGone { worker: Arc<str>, key: PodKey, cluster_uid: Arc<str>, uid: Arc<str> },
+    ProvenGone {
+        worker: Arc<str>,
+        key: PodKey,
+        cluster_uid: Arc<str>,
+        uid: Arc<str>,
+    },
     /// Gone as far as this answer tells; whoever needs a proof asks for it.
-    Absent { worker: Arc<str>, key: PodKey, uid: Arc<str> },
+    Absent {
+        worker: Arc<str>,
+        key: PodKey,
+        uid: Arc<str>,
+    },
 }
 
 /// Why a step did not happen.
@@ -47,11 +63,21 @@ pub enum Failure {
     /// The view was old; `Done` is what is there now.
     Stale(Done),
     /// This worker does not take this pod; another may.
-    Refused { worker: Arc<str>, reason: String, message: String },
+    Refused {
+        worker: Arc<str>,
+        reason: String,
+        message: String,
+    },
     /// This worker will take it later.
-    NotYet { worker: Arc<str>, reason: String, message: String },
+    NotYet {
+        worker: Arc<str>,
+        reason: String,
+        message: String,
+    },
     /// The manager's API server refuses what we write.
     Content { message: String },
+    /// Enough calls to this worker are under way.
+    Busy,
     /// No usable answer; it may have taken effect. Look again after a pause.
     Unavailable { cluster: Arc<str>, words: String },
 }
@@ -64,15 +90,28 @@ impl Failure {
             Self::Refused { .. } => "Refused",
             Self::NotYet { .. } => "NotYet",
             Self::Content { .. } => "Content",
+            Self::Busy => "Busy",
             Self::Unavailable { .. } => "Unavailable",
         }
     }
 }
 
 impl Executor {
-    /// An executor for the pods of this manager.
-    pub fn new(manager: ClusterApi, fleet: Arc<Fleet>, origin: Arc<str>, leading: Leading) -> Self {
-        Self { manager, fleet, origin, _leading: leading }
+    /// An executor for the pods of this manager, which makes `concurrency` steps at a time.
+    pub fn new(
+        manager: ClusterApi,
+        fleet: Arc<Fleet>,
+        origin: Arc<str>,
+        concurrency: usize,
+        leading: Leading,
+    ) -> Self {
+        Self {
+            manager,
+            fleet,
+            origin,
+            most_per_worker: (concurrency * 3 / 4).max(1),
+            _leading: leading,
+        }
     }
 
     /// Makes one step.
@@ -80,41 +119,92 @@ impl Executor {
     /// # Errors
     /// [`Failure`]: what it means for the plan.
     pub async fn execute(&self, step: &Step) -> Result<Done, Failure> {
+        hold(step.name(), step.key()).await;
         match step {
-            Step::Prepare { worker, local, copy, create_namespace } => {
-                self.prepare(worker, local, copy, *create_namespace).await
-            }
-            Step::Commit { local, finalizers, cluster_uid, remote } => {
-                self.commit(local, finalizers, cluster_uid, remote).await
-            }
-            Step::Open { committed, remote, gate } => self.open(committed, remote, *gate).await,
+            Step::Prepare {
+                worker,
+                local,
+                copy,
+                create_namespace,
+            } => self.prepare(worker, local, copy, *create_namespace).await,
+            Step::Commit {
+                local,
+                finalizers,
+                cluster_uid,
+                remote,
+            } => self.commit(local, finalizers, cluster_uid, remote).await,
+            Step::Open {
+                committed,
+                remote,
+                gate,
+            } => self.open(committed, remote, *gate).await,
             Step::Delete { remote, why: _ } => self.delete(remote, None).await,
-            Step::TakeBack { remote, resource_version, reason: _ } => {
-                self.delete(remote, Some(resource_version)).await
+            Step::TakeBack {
+                remote,
+                resource_version,
+                reason: _,
+            } => self.delete(remote, Some(resource_version)).await,
+            Step::ClearCommit {
+                local,
+                finalizers,
+                attempt,
+            } => self.clear_commit(local, finalizers, *attempt).await,
+            Step::Mirror { local, patch }
+            | Step::Fail {
+                local,
+                patch,
+                reason: _,
+            } => self.write_status(local, patch).await,
+            Step::ReleaseFinalizer {
+                local,
+                index,
+                same_version,
+            } => self.release_finalizer(local, *index, *same_version).await,
+            Step::ProveRemoteGone { remote, cluster_uid } => {
+                self.prove_remote_gone(remote, cluster_uid).await
             }
-            Step::ClearCommit { local, finalizers, attempt } => {
-                self.clear_commit(local, finalizers, *attempt).await
-            }
-            Step::Mirror { local, patch } | Step::Fail { local, patch, reason: _ } => {
-                self.write_status(local, patch).await
-            }
-            Step::ReleaseFinalizer { local, index, same_version } => {
-                self.release_finalizer(local, *index, *same_version).await
-            }
-            Step::ProveRemoteGone { remote, cluster_uid } => self.prove_remote_gone(remote, cluster_uid).await,
+            Step::ProveLocalGone { key, uid } if dropped(Fault::LocalProof) => Ok(Done::LocalGone {
+                key: key.clone(),
+                uid: uid.clone(),
+            }),
             Step::ProveLocalGone { key, uid } => self.look_at_local(key, Some(uid)).await,
             Step::LookAtLocal { key } => self.look_at_local(key, None).await,
         }
     }
 
-    fn worker(&self, name: &Arc<str>) -> Result<(Arc<Worker>, Arc<Connection>), Failure> {
-        let member = self.fleet.get(name);
-        member.and_then(|member| Some((member.worker.clone(), member.worker.connection()?))).ok_or_else(|| {
-            Failure::Unavailable { cluster: name.clone(), words: "not connected".to_owned() }
+    fn worker(&self, name: &Arc<str>) -> Result<Way, Failure> {
+        let unavailable = |words: &str| Failure::Unavailable {
+            cluster: name.clone(),
+            words: words.to_owned(),
+        };
+        let worker = self
+            .fleet
+            .get(name)
+            .ok_or_else(|| unavailable("not registered"))?
+            .worker;
+        let connection = worker.connection().ok_or_else(|| unavailable("not connected"))?;
+        if worker.is_suspect() {
+            return Err(unavailable("the last ping was not answered"));
+        }
+        let place = worker.enter(self.most_per_worker).ok_or(Failure::Busy)?;
+        Ok(Way {
+            worker,
+            connection,
+            _place: place,
         })
     }
 }
 
+/// The way to a worker for one step.
+struct Way {
+    worker: Arc<Worker>,
+    connection: Arc<Connection>,
+    _place: InFlight,
+}
+
 fn unavailable(cluster: &Arc<str>, error: &CallError) -> Failure {
-    Failure::Unavailable { cluster: cluster.clone(), words: error.words() }
+    Failure::Unavailable {
+        cluster: cluster.clone(),
+        words: error.words(),
+    }
 }

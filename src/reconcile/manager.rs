@@ -11,6 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::faults::blind;
 use super::pod::local::{LocalPod, PodKey};
 use super::pod::world::World;
 use crate::cluster::raw::RawObject;
@@ -30,7 +31,12 @@ pub async fn keep(
     let mut watches = JoinSet::new();
     let pods: Api<RawObject> = Api::all_with(client.clone(), &ApiResource::erase::<Pod>(&()));
     let gated = watcher::Config::default().labels(&format!("{}={}", names::GATED, names::TRUE));
-    watches.spawn(follow(pods, gated, stop.clone(), pods_sink(world.clone(), listed.clone())));
+    watches.spawn(follow(
+        pods,
+        gated,
+        stop.clone(),
+        pods_sink(world.clone(), listed.clone()),
+    ));
     watches.spawn(follow(
         Api::<PartialObjectMeta<Namespace>>::all(client.clone()),
         watcher::Config::default(),
@@ -46,10 +52,7 @@ pub async fn keep(
     while watches.join_next().await.is_some() {}
 }
 
-fn pods_sink(
-    world: Arc<World>,
-    listed: impl Fn() + Send + 'static,
-) -> impl FnMut(Watched<RawObject>) + Send {
+fn pods_sink(world: Arc<World>, listed: impl Fn() + Send + 'static) -> impl FnMut(Watched<RawObject>) + Send {
     let mut seen: HashSet<PodKey> = HashSet::new();
     let mut first = true;
     move |watched| match watched {
@@ -67,6 +70,7 @@ fn pods_sink(
             }
             world.look_at_all();
         }
+        Watched::Event(Event::Apply(_) | Event::Delete(_)) if blind("manager") => {}
         Watched::Event(Event::Apply(object)) => {
             if let Some(pod) = read(&object) {
                 let key = pod.key.clone();
@@ -87,7 +91,9 @@ fn pods_sink(
 
 /// Pods that wait where their workload's pods are may go elsewhere once the last of them is gone.
 fn siblings(world: &World, pod: &LocalPod) {
-    let Some(root) = world.root_of(pod).filter(|_| pod.committed().is_some()) else { return };
+    let Some(root) = world.root_of(pod).filter(|_| pod.committed().is_some()) else {
+        return;
+    };
     for member in world.owners.members(&root) {
         for sibling in world.locals.in_group(&member) {
             if sibling.committed().is_none() {

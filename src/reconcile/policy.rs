@@ -22,7 +22,9 @@ pub fn status(
         .map(|(name, why)| ClusterUse {
             name: (*name).clone(),
             usable: why.is_none(),
-            reason: why.as_ref().map_or_else(|| "Usable".to_owned(), |(reason, _)| reason.clone()),
+            reason: why
+                .as_ref()
+                .map_or_else(|| "Usable".to_owned(), |(reason, _)| reason.clone()),
         })
         .collect();
     set(&mut next.conditions, generation, ready(spec, &reasons), now);
@@ -40,16 +42,27 @@ fn ready(spec: &DispatchPolicySpec, reasons: &[(&String, Option<(String, String)
     let usable = reasons.iter().filter(|(_, why)| why.is_none()).count();
     let (status, reason, message) = match (bad, usable, reasons.len()) {
         (Some(sentence), _, _) => (false, "InvalidDuration", sentence),
-        (None, 0, 0) => (false, "NoClusters", "spec.clusters is empty; name a WorkerCluster".to_owned()),
+        (None, 0, 0) => (
+            false,
+            "NoClusters",
+            "spec.clusters is empty; name a WorkerCluster".to_owned(),
+        ),
         (None, 0, _) => (false, "NoUsableCluster", sentences(reasons)),
         (None, usable, all) if usable == all => {
             (true, "Ready", format!("{usable} of {all} clusters take pods"))
         }
-        (None, usable, all) => {
-            (true, "Degraded", format!("{usable} of {all} clusters take pods; {}", sentences(reasons)))
-        }
+        (None, usable, all) => (
+            true,
+            "Degraded",
+            format!("{usable} of {all} clusters take pods; {}", sentences(reasons)),
+        ),
     };
-    News { kind: "Ready", status: Some(status), reason, message }
+    News {
+        kind: "Ready",
+        status: Some(status),
+        reason,
+        message,
+    }
 }
 
 fn sentences(reasons: &[(&String, Option<(String, String)>)]) -> String {
@@ -67,15 +80,37 @@ mod tests {
 
     #[test]
     fn ready_while_one_cluster_takes_pods() {
-        check(&["a", "b"], None, expect!["True Ready: 2 of 2 clusters take pods"]);
-        check(&["a", "x"], None, expect!["True Degraded: 1 of 2 clusters take pods; x: there is no WorkerCluster x"]);
-        check(&["x"], None, expect!["False NoUsableCluster: x: there is no WorkerCluster x"]);
-        check(&[], None, expect!["False NoClusters: spec.clusters is empty; name a WorkerCluster"]);
+        check(
+            &["a", "b"],
+            None,
+            expect!["True Ready: 2 of 2 clusters take pods"],
+        );
+        check(
+            &["a", "x"],
+            None,
+            expect!["True Degraded: 1 of 2 clusters take pods; x: there is no WorkerCluster x"],
+        );
+        check(
+            &["x"],
+            None,
+            expect!["False NoUsableCluster: x: there is no WorkerCluster x"],
+        );
+        check(
+            &[],
+            None,
+            expect!["False NoClusters: spec.clusters is empty; name a WorkerCluster"],
+        );
     }
 
     #[test]
     fn a_duration_that_cannot_be_read_is_told() {
-        check(&["a"], Some("5"), expect![[r#"False InvalidDuration: spec.unschedulableAfter: "5" is no duration: write a number and a unit of h, m, s or ms, such as 5m or 1h30m"#]]);
+        check(
+            &["a"],
+            Some("5"),
+            expect![[
+                r#"False InvalidDuration: spec.unschedulableAfter: "5" is no duration: write a number and a unit of h, m, s or ms, such as 5m or 1h30m"#
+            ]],
+        );
     }
 
     #[track_caller]
@@ -86,9 +121,20 @@ mod tests {
             ..DispatchPolicySpec::default()
         };
         let why_not = |name: &str| {
-            (name == "x").then(|| ("ClusterNotFound".to_owned(), format!("there is no WorkerCluster {name}")))
+            (name == "x").then(|| {
+                (
+                    "ClusterNotFound".to_owned(),
+                    format!("there is no WorkerCluster {name}"),
+                )
+            })
         };
-        let status = status(&DispatchPolicyStatus::default(), &spec, None, why_not, Timestamp::UNIX_EPOCH);
+        let status = status(
+            &DispatchPolicyStatus::default(),
+            &spec,
+            None,
+            why_not,
+            Timestamp::UNIX_EPOCH,
+        );
         let ready = &status.conditions[0];
         expect.assert_eq(&format!("{} {}: {}", ready.status, ready.reason, ready.message));
     }

@@ -39,7 +39,10 @@ impl<K: Hash + Eq + Clone> Default for Queue<K> {
             due_of: HashMap::new(),
             serial: 0,
         };
-        Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }))
     }
 }
 
@@ -186,7 +189,11 @@ mod tests {
         assert_eq!(queue.next().await, "a");
         assert_eq!(start.elapsed().as_secs(), 5);
         queue.done(&"a");
-        assert!(tokio::time::timeout(Duration::from_secs(120), queue.next()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(120), queue.next())
+                .await
+                .is_err()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,7 +210,10 @@ mod tests {
             queue.add(key);
         }
         for taker in takers {
-            tokio::time::timeout(Duration::from_secs(1), taker).await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(1), taker)
+                .await
+                .unwrap()
+                .unwrap();
         }
     }
 }

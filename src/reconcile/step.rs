@@ -34,25 +34,58 @@ pub struct LocalTarget {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Rule 2: create the remote pod with the gate `uncommitted`. Precondition: the name is free, by the API.
-    Prepare { worker: Arc<str>, local: LocalTarget, copy: Box<Value>, create_namespace: bool },
+    Prepare {
+        worker: Arc<str>,
+        local: LocalTarget,
+        copy: Box<Value>,
+        create_namespace: bool,
+    },
     /// Rule 3: one patch of annotations and finalizer. Precondition: the local pod's UID and resourceVersion.
-    Commit { local: LocalTarget, finalizers: Vec<String>, cluster_uid: Arc<str>, remote: RemoteTarget },
+    Commit {
+        local: LocalTarget,
+        finalizers: Vec<String>,
+        cluster_uid: Arc<str>,
+        remote: RemoteTarget,
+    },
     /// Rule 7: remove the gate `uncommitted`. Precondition: the remote UID, and the gate at its place.
-    Open { committed: Committed, remote: RemoteTarget, gate: usize },
+    Open {
+        committed: Committed,
+        remote: RemoteTarget,
+        gate: usize,
+    },
     /// Rules 1, 3b, 5, 12, 13, 15: precondition the remote UID.
     Delete { remote: RemoteTarget, why: &'static str },
     /// Rule 8: precondition the remote UID and the resourceVersion that was seen without a node.
-    TakeBack { remote: RemoteTarget, resource_version: Arc<str>, reason: String },
+    TakeBack {
+        remote: RemoteTarget,
+        resource_version: Arc<str>,
+        reason: String,
+    },
     /// Rule 9: clear commit and finalizer, attempt + 1. Precondition: the local pod's UID and resourceVersion.
-    ClearCommit { local: LocalTarget, finalizers: Vec<String>, attempt: u64 },
+    ClearCommit {
+        local: LocalTarget,
+        finalizers: Vec<String>,
+        attempt: u64,
+    },
     /// Rule 10 and the mirror: a merge patch of the status that carries UID and resourceVersion.
     Mirror { local: LocalTarget, patch: Box<Value> },
     /// Rule 11: status Failed. The remote pod is proven gone; precondition UID and resourceVersion.
-    Fail { local: LocalTarget, patch: Box<Value>, reason: &'static str },
+    Fail {
+        local: LocalTarget,
+        patch: Box<Value>,
+        reason: &'static str,
+    },
     /// Rule 14: our finalizer off. The remote pod is proven gone; precondition the UID and the finalizer's place.
-    ReleaseFinalizer { local: LocalTarget, index: usize, same_version: bool },
+    ReleaseFinalizer {
+        local: LocalTarget,
+        index: usize,
+        same_version: bool,
+    },
     /// Rule P: a quorum read on the worker. Answers whether this remote UID is gone for ever.
-    ProveRemoteGone { remote: RemoteTarget, cluster_uid: Arc<str> },
+    ProveRemoteGone {
+        remote: RemoteTarget,
+        cluster_uid: Arc<str>,
+    },
     /// Rule P: a quorum read on the manager. Answers whether this local UID is gone for ever.
     ProveLocalGone { key: PodKey, uid: Arc<str> },
     /// The view of the local pod is old: read it again.
@@ -75,6 +108,23 @@ impl Step {
             Self::ProveRemoteGone { .. } => "prove-remote-gone",
             Self::ProveLocalGone { .. } => "prove-local-gone",
             Self::LookAtLocal { .. } => "look-at-local",
+        }
+    }
+
+    /// The pair it is about.
+    pub fn key(&self) -> &PodKey {
+        match self {
+            Self::Prepare { local, .. }
+            | Self::Commit { local, .. }
+            | Self::ClearCommit { local, .. }
+            | Self::Mirror { local, .. }
+            | Self::Fail { local, .. }
+            | Self::ReleaseFinalizer { local, .. } => &local.key,
+            Self::Open { remote, .. }
+            | Self::Delete { remote, .. }
+            | Self::TakeBack { remote, .. }
+            | Self::ProveRemoteGone { remote, .. } => &remote.key,
+            Self::ProveLocalGone { key, .. } | Self::LookAtLocal { key } => key,
         }
     }
 }

@@ -16,8 +16,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::process::ProcessMetrics;
-use crate::tls::handshake::Handshake;
 use crate::reconcile::pod::metrics::PodMetrics;
+use crate::tls::handshake::Handshake;
 use crate::tls::{CUT_STAGES, Served};
 
 /// A gauge of seconds since 1970, or any other number that is no count.

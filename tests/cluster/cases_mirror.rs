@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::case;
 use crate::rig::{Case, Rig};
-use crate::sides::{At, US, annotation, condition, dispatched, plain, play, pod, running, terminating, text, uid};
+use crate::sides::{
+    At, US, annotation, condition, dispatched, plain, play, pod, running, terminating, text, uid,
+};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -23,27 +25,65 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// R03, R04.
-async fn a_pod_that_waits_on_the_worker_is_gated_here_and_scheduled_once_it_is_there(rig: Arc<Rig>) -> Result<()> {
+async fn a_pod_that_waits_on_the_worker_is_gated_here_and_scheduled_once_it_is_there(
+    rig: Arc<Rig>,
+) -> Result<()> {
     let ns = "r03";
     rig.opted_in(ns).await?;
-    rig.create(At::Manager, ns, pod("one", json!({}), json!({"nodeSelector": {"case": "r03"}}))).await?;
-    let local = rig.until_dispatched(ns, "one", "WaitingOnWorker", "Unschedulable").await?;
+    rig.create(
+        At::Manager,
+        ns,
+        pod("one", json!({}), json!({"nodeSelector": {"case": "r03"}})),
+    )
+    .await?;
+    let local = rig
+        .until_dispatched(ns, "one", "WaitingOnWorker", "Unschedulable")
+        .await?;
     ensure!(text(&local, "/status/phase") == "Pending");
     ensure!(condition(&local, "PodScheduled")["reason"] == "SchedulingGated");
-    let conditions = local["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    ensure!(conditions.iter().all(|condition| condition["reason"] != "Unschedulable"), "an autoscaler would buy nodes");
-    rig.patch(At::A, "", "node/worker-a-0", json!({"metadata": {"labels": {"case": "r03"}}})).await?;
+    let conditions = local["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    ensure!(
+        conditions
+            .iter()
+            .all(|condition| condition["reason"] != "Unschedulable"),
+        "an autoscaler would buy nodes"
+    );
+    rig.patch(
+        At::A,
+        "",
+        "node/worker-a-0",
+        json!({"metadata": {"labels": {"case": "r03"}}}),
+    )
+    .await?;
     let local = rig.until_ready(ns, "one").await?;
-    ensure!(condition(&local, "PodScheduled")["status"] == "True" && condition(&local, "PodScheduled")["reason"].is_null());
-    ensure!(local["spec"]["schedulingGates"][0]["name"] == "portcullis.dev/multikueue", "the gate stays in the spec");
+    ensure!(
+        condition(&local, "PodScheduled")["status"] == "True"
+            && condition(&local, "PodScheduled")["reason"].is_null()
+    );
+    ensure!(
+        local["spec"]["schedulingGates"][0]["name"] == "portcullis.dev/multikueue",
+        "the gate stays in the spec"
+    );
     rig.patch(At::A, ns, "pod/one", play("unready", "true")).await?;
-    let local = rig.until(At::Manager, ns, "pod/one", "not ready", |pod| condition(pod, "Ready")["status"] == "False").await?;
-    ensure!(condition(&local, "PodScheduled")["status"] == "True", "it never flips back");
+    let local = rig
+        .until(At::Manager, ns, "pod/one", "not ready", |pod| {
+            condition(pod, "Ready")["status"] == "False"
+        })
+        .await?;
+    ensure!(
+        condition(&local, "PodScheduled")["status"] == "True",
+        "it never flips back"
+    );
     Ok(())
 }
 
 /// R24.
-async fn a_worker_that_changes_the_quality_of_service_still_has_its_status_mirrored(rig: Arc<Rig>) -> Result<()> {
+async fn a_worker_that_changes_the_quality_of_service_still_has_its_status_mirrored(
+    rig: Arc<Rig>,
+) -> Result<()> {
     let ns = "r24";
     rig.consenting(At::A, ns).await?;
     let limits = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "all"}, "spec": {"limits": [
@@ -61,24 +101,55 @@ async fn a_worker_that_changes_the_quality_of_service_still_has_its_status_mirro
 /// R28.
 async fn addresses_are_kept_back_unless_the_policy_shows_them(rig: Arc<Rig>) -> Result<()> {
     for (ns, shown) in [("r28", false), ("r28-shown", true)] {
-        rig.opted_in_to(ns, json!({"clusters": ["worker-a"], "namespaces": {"create": true}, "mirrorPodIPs": shown})).await?;
+        rig.opted_in_to(
+            ns,
+            json!({"clusters": ["worker-a"], "namespaces": {"create": true}, "mirrorPodIPs": shown}),
+        )
+        .await?;
         if !shown {
             let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
                 "selector": {"app": "web"}, "ports": [{"port": 80}], "publishNotReadyAddresses": true,
             }});
             rig.create(At::Manager, ns, service).await?;
         }
-        rig.create(At::Manager, ns, pod("one", json!({"labels": {"app": "web"}}), json!({}))).await?;
+        rig.create(
+            At::Manager,
+            ns,
+            pod("one", json!({"labels": {"app": "web"}}), json!({})),
+        )
+        .await?;
         let local = rig.until_ready(ns, "one").await?;
         let remote = rig.seen(At::A, ns, "pod/one").await?;
-        ensure!(!text(&remote, "/status/podIP").is_empty(), "the copy has an address");
-        let expected = if shown { remote["status"]["podIP"].clone() } else { Value::Null };
-        ensure!(local["status"]["podIP"] == expected, "shown is {}", local["status"]["podIP"]);
+        ensure!(
+            !text(&remote, "/status/podIP").is_empty(),
+            "the copy has an address"
+        );
+        let expected = if shown {
+            remote["status"]["podIP"].clone()
+        } else {
+            Value::Null
+        };
+        ensure!(
+            local["status"]["podIP"] == expected,
+            "shown is {}",
+            local["status"]["podIP"]
+        );
     }
-    let slices = rig.until_list(At::Manager, "r28", "endpointslices", "one", |slices| slices.len() == 1).await?;
-    ensure!(slices[0]["endpoints"].as_array().is_none_or(Vec::is_empty), "it has endpoints {}", slices[0]["endpoints"]);
+    let slices = rig
+        .until_list(At::Manager, "r28", "endpointslices", "one", |slices| {
+            slices.len() == 1
+        })
+        .await?;
+    ensure!(
+        slices[0]["endpoints"].as_array().is_none_or(Vec::is_empty),
+        "it has endpoints {}",
+        slices[0]["endpoints"]
+    );
     let log = rig.world.manager.folder().join("kube-controller-manager.log");
-    let errors = std::fs::read_to_string(log)?.lines().filter(|line| line.contains("r28/web") && line.contains("rror")).count();
+    let errors = std::fs::read_to_string(log)?
+        .lines()
+        .filter(|line| line.contains("r28/web") && line.contains("rror"))
+        .count();
     ensure!(errors < 3, "the Service controller complains {errors} times");
     Ok(())
 }
@@ -92,14 +163,30 @@ async fn a_steady_pair_is_not_written_to(rig: Arc<Rig>) -> Result<()> {
     let ours = |rig: &Rig| -> Result<usize> {
         let mut count = 0;
         for at in [At::Manager, At::A] {
-            count += rig.writes(at, ns)?.iter().filter(|write| write.user == US && write.name == "one").count();
+            count += rig
+                .writes(at, ns)?
+                .iter()
+                .filter(|write| write.user == US && write.name == "one")
+                .count();
         }
         Ok(count)
     };
     let before = ours(&rig)?;
     for round in 0..3 {
-        rig.patch(At::A, ns, "pod/one", json!({"metadata": {"labels": {"round": format!("{round}")}}})).await?;
-        rig.patch(At::Manager, ns, "pod/one", json!({"metadata": {"labels": {"round": format!("{round}")}}})).await?;
+        rig.patch(
+            At::A,
+            ns,
+            "pod/one",
+            json!({"metadata": {"labels": {"round": format!("{round}")}}}),
+        )
+        .await?;
+        rig.patch(
+            At::Manager,
+            ns,
+            "pod/one",
+            json!({"metadata": {"labels": {"round": format!("{round}")}}}),
+        )
+        .await?;
     }
     let other = format!("later-{}", &uid(&local)[..4]);
     rig.create(At::Manager, ns, plain(&other)).await?;
@@ -115,16 +202,35 @@ async fn conditions_of_the_manager_survive_the_mirror(rig: Arc<Rig>) -> Result<(
     rig.create(At::Manager, ns, plain("one")).await?;
     rig.until_ready(ns, "one").await?;
     let mut conditions = rig.seen(At::Manager, ns, "pod/one").await?["status"]["conditions"].clone();
-    conditions.as_array_mut().expect("a list").push(json!({"type": "example.com/mine", "status": "True"}));
-    rig.patch(At::Manager, ns, "pod/one/status", json!({"status": {"conditions": conditions}})).await?;
-    rig.patch(At::A, ns, "pod/one", play("terminate-after", "8s")).await?;
+    conditions
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"type": "example.com/mine", "status": "True"}));
+    rig.patch(
+        At::Manager,
+        ns,
+        "pod/one/status",
+        json!({"status": {"conditions": conditions}}),
+    )
+    .await?;
+    rig.patch(At::A, ns, "pod/one", play("terminate-after", "8s"))
+        .await?;
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}});
     rig.post(At::Manager, ns, "pod/one/eviction", eviction).await?;
     rig.until_dispatched(ns, "one", "Terminating", "worker-a").await?;
-    rig.until(At::A, ns, "pod/one", "terminating", terminating).await?;
+    rig.until(At::A, ns, "pod/one", "terminating", terminating)
+        .await?;
     let local = rig.seen(At::Manager, ns, "pod/one").await?;
-    ensure!(condition(&local, "DisruptionTarget")["status"] == "True", "{}", local["status"]["conditions"]);
-    ensure!(condition(&local, "example.com/mine")["status"] == "True", "{}", local["status"]["conditions"]);
+    ensure!(
+        condition(&local, "DisruptionTarget")["status"] == "True",
+        "{}",
+        local["status"]["conditions"]
+    );
+    ensure!(
+        condition(&local, "example.com/mine")["status"] == "True",
+        "{}",
+        local["status"]["conditions"]
+    );
     rig.until_gone(At::Manager, ns, "pod/one", &uid(&local)).await
 }
 
@@ -138,7 +244,13 @@ async fn restart_counts_never_go_down(rig: Arc<Rig>) -> Result<()> {
         let mut statuses = rig.seen(At::A, ns, "pod/one").await?["status"]["containerStatuses"].clone();
         statuses[0]["restartCount"] = count.into();
         statuses[0]["image"] = image.into();
-        rig.patch(At::A, ns, "pod/one/status", json!({"status": {"containerStatuses": statuses}})).await?;
+        rig.patch(
+            At::A,
+            ns,
+            "pod/one/status",
+            json!({"status": {"containerStatuses": statuses}}),
+        )
+        .await?;
         rig.until(At::Manager, ns, "pod/one", "three restarts", |pod| {
             let status = &pod["status"]["containerStatuses"][0];
             status["restartCount"] == 3 && status["image"] == image
@@ -158,14 +270,22 @@ async fn the_objects_tell_where_a_pod_runs(rig: Arc<Rig>) -> Result<()> {
     ensure!(annotation(&local, "portcullis.dev/cluster") == "worker-a");
     ensure!(annotation(&local, "portcullis.dev/remote-uid") == format!("{}/{}", uid(&local), uid(&remote)));
     ensure!(annotation(&local, "portcullis.dev/remote-node") == text(&remote, "/spec/nodeName"));
-    ensure!(dispatched(&local)["message"].as_str().unwrap_or_default().starts_with("on worker-a, node worker-a-"));
+    ensure!(
+        dispatched(&local)["message"]
+            .as_str()
+            .unwrap_or_default()
+            .starts_with("on worker-a, node worker-a-")
+    );
     ensure!(remote["metadata"]["labels"]["portcullis.dev/origin"] == rig.origin().await?.as_str());
     ensure!(annotation(&remote, "portcullis.dev/local-name") == "r90/one");
     rig.until_event(ns, "one", "Dispatched", "worker-a").await?;
     let cluster = rig.seen(At::Manager, "", "workercluster/worker-a").await?;
     ensure!(condition(&cluster, "Connected")["status"] == "True");
     let (_, metrics) = rig.portcullis.lock().await.get("/metrics").await?;
-    ensure!(metrics.contains("pods_opened_total") && metrics.contains("step=\"commit\""), "{metrics}");
+    ensure!(
+        metrics.contains("pods_opened_total") && metrics.contains("step=\"commit\""),
+        "{metrics}"
+    );
     Ok(())
 }
 
@@ -174,8 +294,13 @@ async fn the_last_warning_of_the_worker_is_told(rig: Arc<Rig>) -> Result<()> {
     let ns = "words";
     rig.opted_in(ns).await?;
     let annotations = json!({"annotations": {"kwok.test/hold": "true"}});
-    rig.create(At::Manager, ns, pod("one", annotations, json!({}))).await?;
-    let remote = rig.until(At::A, ns, "pod/one", "being made", |pod| !pod["status"]["containerStatuses"].is_null()).await?;
+    rig.create(At::Manager, ns, pod("one", annotations, json!({})))
+        .await?;
+    let remote = rig
+        .until(At::A, ns, "pod/one", "being made", |pod| {
+            !pod["status"]["containerStatuses"].is_null()
+        })
+        .await?;
     let event = |uid: &str, second: u32, words: &str| {
         json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("one.{second}{}", &uid[..3])},
@@ -185,13 +310,37 @@ async fn the_last_warning_of_the_worker_is_told(rig: Arc<Rig>) -> Result<()> {
             "source": {"component": "kubelet"},
         })
     };
-    rig.create(At::A, ns, event(&uid(&remote), 2, "configmap \"settings\" not found")).await?;
-    rig.create(At::A, ns, event(&uid(&remote), 1, "an older one")).await?;
-    rig.create(At::A, ns, event("00000000-0000-0000-0000-000000000000", 3, "of another pod")).await?;
-    rig.until_dispatched(ns, "one", "Scheduled", "FailedMount: configmap \"settings\" not found").await?;
-    rig.patch(At::A, ns, "pod/one", json!({"metadata": {"annotations": {"kwok.test/hold": null}}})).await?;
+    rig.create(
+        At::A,
+        ns,
+        event(&uid(&remote), 2, "configmap \"settings\" not found"),
+    )
+    .await?;
+    rig.create(At::A, ns, event(&uid(&remote), 1, "an older one"))
+        .await?;
+    rig.create(
+        At::A,
+        ns,
+        event("00000000-0000-0000-0000-000000000000", 3, "of another pod"),
+    )
+    .await?;
+    rig.until_dispatched(
+        ns,
+        "one",
+        "Scheduled",
+        "FailedMount: configmap \"settings\" not found",
+    )
+    .await?;
+    rig.patch(
+        At::A,
+        ns,
+        "pod/one",
+        json!({"metadata": {"annotations": {"kwok.test/hold": null}}}),
+    )
+    .await?;
     let local = rig.until_ready(ns, "one").await?;
     ensure!(running(&local));
-    rig.until_dispatched(ns, "one", "Scheduled", "on worker-a, node ").await?;
+    rig.until_dispatched(ns, "one", "Scheduled", "on worker-a, node ")
+        .await?;
     Ok(())
 }

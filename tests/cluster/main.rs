@@ -12,12 +12,14 @@ mod cases_names;
 mod cases_placement;
 mod cases_sets;
 mod dispatch;
+mod guard;
 mod rig;
 mod sides;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
 use rig::{Case, Rig};
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         cases_placement::cases(),
         cases_sets::cases(),
         dispatch::cases(),
+        guard::cases(),
     ]
     .into_iter()
     .flatten()
@@ -61,7 +64,11 @@ fn main() -> ExitCode {
     }
     print_sum(&first, &second);
     drop(rig);
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 fn print_sum(first: &Conclusion, second: &Conclusion) {
@@ -82,9 +89,12 @@ fn trials(cases: Vec<Case>, world: World) -> Vec<Trial> {
             Trial::test(case.name, move || {
                 let (rig, handle) = world.expect("a run has a world; a listing runs nothing");
                 let result = handle.block_on(async {
-                    tokio::time::timeout(case.limit, (case.run)(rig)).await.map_err(|_| {
-                        anyhow::anyhow!("not done in {:?}", case.limit)
-                    })?
+                    if case.alone {
+                        rig.recover().await.context("recover from the case before")?;
+                    }
+                    tokio::time::timeout(case.limit, (case.run)(rig))
+                        .await
+                        .map_err(|_| anyhow::anyhow!("not done in {:?}", case.limit))?
                 });
                 result.map_err(|error| format!("{error:#}").into())
             })

@@ -29,7 +29,10 @@ pub type Running = Pin<Box<dyn Future<Output = Result<()>>>>;
 #[macro_export]
 macro_rules! case {
     (alone $function:ident) => {
-        $crate::rig::Case { alone: true, ..$crate::case!($function) }
+        $crate::rig::Case {
+            alone: true,
+            ..$crate::case!($function)
+        }
     };
     ($function:ident) => {
         $crate::rig::Case {
@@ -63,9 +66,17 @@ impl Rig {
         // The ports are fixed before the installation, which names the webhook's.
         let manifests = manifests(&format!("https://{}", portcullis.webhook()))?;
         let written = install(&world, &manifests, Route::Proxy).await?;
-        ensure!(written == kubeconfig, "the kubeconfig was written to {}", written.display());
+        ensure!(
+            written == kubeconfig,
+            "the kubeconfig was written to {}",
+            written.display()
+        );
         portcullis.start().await?;
-        let rig = Self { world, portcullis: Mutex::new(portcullis), kubeconfig };
+        let rig = Self {
+            world,
+            portcullis: Mutex::new(portcullis),
+            kubeconfig,
+        };
         rig.await_workers().await?;
         Ok(rig)
     }
@@ -85,22 +96,46 @@ impl Rig {
 
     /// An opted-in namespace of its own for a test.
     pub async fn opted_in(&self, name: &str) -> Result<()> {
-        self.world.manager.create_namespace(name, &[("portcullis.dev/dispatch", "default")]).await?;
+        self.world
+            .manager
+            .create_namespace(name, &[("portcullis.dev/dispatch", "default")])
+            .await?;
         self.await_gate(name).await
     }
 
     /// Policies need a moment until they know of a new namespace label: a dry-run create tells.
     pub async fn await_gate(&self, namespace: &str) -> Result<()> {
         let manifest = pod("probe", "");
-        wait_for("a dry-run create to come back gated", Duration::from_secs(30), async || {
-            let answer = self
-                .world
-                .manager
-                .kubectl_with("admin", &["create", "-n", namespace, "--dry-run=server", "-o", "yaml", "-f", "-"], &manifest)
-                .await?;
-            let gated = answer.contains("portcullis.dev/multikueue");
-            if gated { Ok(Some(())) } else { Err(anyhow::anyhow!("it came back without the gate")) }
-        })
+        wait_for(
+            "a dry-run create to come back gated",
+            Duration::from_secs(30),
+            async || {
+                let answer = self
+                    .world
+                    .manager
+                    .kubectl_with(
+                        "admin",
+                        &[
+                            "create",
+                            "-n",
+                            namespace,
+                            "--dry-run=server",
+                            "-o",
+                            "yaml",
+                            "-f",
+                            "-",
+                        ],
+                        &manifest,
+                    )
+                    .await?;
+                let gated = answer.contains("portcullis.dev/multikueue");
+                if gated {
+                    Ok(Some(()))
+                } else {
+                    Err(anyhow::anyhow!("it came back without the gate"))
+                }
+            },
+        )
         .await?;
         Ok(())
     }
@@ -118,7 +153,11 @@ impl Rig {
         let what = format!("{path} of {namespace}/{object} to be {value:?}");
         wait_for(&what, Duration::from_secs(90), async || {
             let found = self.get(namespace, object, path).await?;
-            if found == value { Ok(Some(())) } else { Err(anyhow::anyhow!("it is {found:?}")) }
+            if found == value {
+                Ok(Some(()))
+            } else {
+                Err(anyhow::anyhow!("it is {found:?}"))
+            }
         })
         .await?;
         Ok(())
@@ -129,7 +168,9 @@ impl Rig {
 pub fn options(world: &World, kubeconfig: &Path, name: &str) -> PortcullisOptions {
     PortcullisOptions {
         name: name.to_owned(),
-        args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"].map(str::to_owned).to_vec(),
+        args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"]
+            .map(str::to_owned)
+            .to_vec(),
         ..PortcullisOptions::new(Path::new(BINARY), kubeconfig, world.folder())
     }
 }

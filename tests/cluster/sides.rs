@@ -44,43 +44,84 @@ impl Rig {
 
     /// The object; it must be there.
     pub async fn seen(&self, at: At, namespace: &str, object: &str) -> Result<Value> {
-        self.find(at, namespace, object).await?.with_context(|| format!("{namespace}/{object} at {at:?}"))
+        self.find(at, namespace, object)
+            .await?
+            .with_context(|| format!("{namespace}/{object} at {at:?}"))
     }
 
     /// Waits until the object is there and passes.
-    pub async fn until(&self, at: At, namespace: &str, object: &str, what: &str, passes: impl Fn(&Value) -> bool) -> Result<Value> {
+    pub async fn until(
+        &self,
+        at: At,
+        namespace: &str,
+        object: &str,
+        what: &str,
+        passes: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
         let what = format!("{namespace}/{object} at {at:?}: {what}");
         wait_for(&what, PATIENCE, async || {
-            let found = self.find(at, namespace, object).await?.context("it is not there")?;
-            if passes(&found) { Ok(Some(found)) } else { Err(anyhow!("it is {}", summary(&found))) }
+            let found = self
+                .find(at, namespace, object)
+                .await?
+                .context("it is not there")?;
+            if passes(&found) {
+                Ok(Some(found))
+            } else {
+                Err(anyhow!("it is {}", summary(&found)))
+            }
         })
         .await
     }
 
     /// Waits until no object of this name has this UID.
     pub async fn until_gone(&self, at: At, namespace: &str, object: &str, uid: &str) -> Result<()> {
-        wait_for(&format!("{namespace}/{object} at {at:?} to go"), PATIENCE, async || {
-            match self.find(at, namespace, object).await? {
-                Some(found) if text(&found, "/metadata/uid") == uid => Err(anyhow!("it is {}", summary(&found))),
+        wait_for(
+            &format!("{namespace}/{object} at {at:?} to go"),
+            PATIENCE,
+            async || match self.find(at, namespace, object).await? {
+                Some(found) if text(&found, "/metadata/uid") == uid => {
+                    Err(anyhow!("it is {}", summary(&found)))
+                }
                 Some(_) | None => Ok(Some(())),
-            }
-        })
+            },
+        )
         .await
     }
 
     /// All objects of a plural.
     pub async fn list(&self, at: At, namespace: &str, plural: &str) -> Result<Vec<Value>> {
-        let list = call(self.cluster(at), Method::GET, &collection(plural, namespace), None).await?;
+        let list = call(
+            self.cluster(at),
+            Method::GET,
+            &collection(plural, namespace),
+            None,
+        )
+        .await?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
     /// Waits until the list passes.
-    pub async fn until_list(&self, at: At, namespace: &str, plural: &str, what: &str, passes: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
-        wait_for(&format!("{plural} of {namespace} at {at:?}: {what}"), PATIENCE, async || {
-            let found = self.list(at, namespace, plural).await?;
-            let seen: Vec<String> = found.iter().map(summary).collect();
-            if passes(&found) { Ok(Some(found)) } else { Err(anyhow!("they are {}", seen.join(", "))) }
-        })
+    pub async fn until_list(
+        &self,
+        at: At,
+        namespace: &str,
+        plural: &str,
+        what: &str,
+        passes: impl Fn(&[Value]) -> bool,
+    ) -> Result<Vec<Value>> {
+        wait_for(
+            &format!("{plural} of {namespace} at {at:?}: {what}"),
+            PATIENCE,
+            async || {
+                let found = self.list(at, namespace, plural).await?;
+                let seen: Vec<String> = found.iter().map(summary).collect();
+                if passes(&found) {
+                    Ok(Some(found))
+                } else {
+                    Err(anyhow!("they are {}", seen.join(", ")))
+                }
+            },
+        )
         .await
     }
 
@@ -88,7 +129,13 @@ impl Rig {
     pub async fn create(&self, at: At, namespace: &str, object: Value) -> Result<Value> {
         let kind = text(&object, "/kind").to_lowercase();
         let path = collection(&plural(&kind), namespace);
-        call(self.cluster(at), Method::POST, &path, Some(("application/json", object))).await
+        call(
+            self.cluster(at),
+            Method::POST,
+            &path,
+            Some(("application/json", object)),
+        )
+        .await
     }
 
     /// Merge patch as the administrator; `object` may name a subresource: `pod/name/status`.
@@ -98,26 +145,48 @@ impl Rig {
     }
 
     pub async fn delete(&self, at: At, namespace: &str, object: &str) -> Result<()> {
-        call(self.cluster(at), Method::DELETE, &path(object, namespace), None).await.map(drop)
+        call(self.cluster(at), Method::DELETE, &path(object, namespace), None)
+            .await
+            .map(drop)
     }
 
     /// As [`Self::delete`], without grace: the object is gone.
     pub async fn kill(&self, at: At, namespace: &str, object: &str) -> Result<()> {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         let body = Some(("application/json", options));
-        call(self.cluster(at), Method::DELETE, &path(object, namespace), body).await.map(drop)
+        call(self.cluster(at), Method::DELETE, &path(object, namespace), body)
+            .await
+            .map(drop)
     }
 
     /// POST to a subresource.
     pub async fn post(&self, at: At, namespace: &str, object: &str, body: Value) -> Result<Value> {
-        call(self.cluster(at), Method::POST, &path(object, namespace), Some(("application/json", body))).await
+        call(
+            self.cluster(at),
+            Method::POST,
+            &path(object, namespace),
+            Some(("application/json", body)),
+        )
+        .await
     }
 
     /// A namespace on the manager, opted in to a policy of its own with this spec.
     pub async fn opted_in_to(&self, namespace: &str, spec: Value) -> Result<()> {
         self.policy(namespace, spec).await?;
-        self.world.manager.create_namespace(namespace, &[("portcullis.dev/dispatch", namespace)]).await?;
+        self.world
+            .manager
+            .create_namespace(namespace, &[("portcullis.dev/dispatch", namespace)])
+            .await?;
         self.await_gate(namespace).await
+    }
+
+    /// As [`Self::opted_in_to`], with worker-a alone: the cases that cut it know where their pods are.
+    pub async fn on_a(&self, namespace: &str) -> Result<()> {
+        self.opted_in_to(
+            namespace,
+            json!({"clusters": ["worker-a"], "namespaces": {"create": true}}),
+        )
+        .await
     }
 
     pub async fn policy(&self, name: &str, spec: Value) -> Result<()> {
@@ -127,7 +196,11 @@ impl Rig {
 
     /// UID of the manager's kube-system: what copies say of their origin.
     pub async fn origin(&self) -> Result<String> {
-        Ok(text(&self.seen(At::Manager, "", "namespace/kube-system").await?, "/metadata/uid").to_owned())
+        Ok(text(
+            &self.seen(At::Manager, "", "namespace/kube-system").await?,
+            "/metadata/uid",
+        )
+        .to_owned())
     }
 
     /// A namespace on a worker whose administrator lets our pods in.
@@ -139,23 +212,36 @@ impl Rig {
     pub async fn consent(&self, at: At, namespace: &str) -> Result<()> {
         let accepts = format!("{}/{namespace}", self.origin().await?);
         let patch = json!({"metadata": {"annotations": {"portcullis.dev/accepts": accepts}}});
-        self.patch(at, "", &format!("namespace/{namespace}"), patch).await.map(drop)
+        self.patch(at, "", &format!("namespace/{namespace}"), patch)
+            .await
+            .map(drop)
     }
 
     /// Waits until the local pod says that it is Running and Ready.
     pub async fn until_ready(&self, namespace: &str, pod: &str) -> Result<Value> {
-        self.until(At::Manager, namespace, &format!("pod/{pod}"), "Running and Ready", |pod| {
-            text(pod, "/status/phase") == "Running" && condition(pod, "Ready")["status"] == "True"
-        })
+        self.until(
+            At::Manager,
+            namespace,
+            &format!("pod/{pod}"),
+            "Running and Ready",
+            |pod| text(pod, "/status/phase") == "Running" && condition(pod, "Ready")["status"] == "True",
+        )
         .await
     }
 
     /// Waits until the condition `Dispatched` has this reason and its message contains `words`.
-    pub async fn until_dispatched(&self, namespace: &str, pod: &str, reason: &str, words: &str) -> Result<Value> {
+    pub async fn until_dispatched(
+        &self,
+        namespace: &str,
+        pod: &str,
+        reason: &str,
+        words: &str,
+    ) -> Result<Value> {
         let what = format!("Dispatched with {reason}: …{words}…");
         self.until(At::Manager, namespace, &format!("pod/{pod}"), &what, |pod| {
             let dispatched = dispatched(pod);
-            dispatched["reason"] == reason && dispatched["message"].as_str().unwrap_or_default().contains(words)
+            dispatched["reason"] == reason
+                && dispatched["message"].as_str().unwrap_or_default().contains(words)
         })
         .await
     }
@@ -168,7 +254,13 @@ impl Rig {
                 && text(event, "/message").contains(words)
         };
         let events = self
-            .until_list(At::Manager, namespace, "events", &format!("{reason} about {name}: …{words}…"), |events| events.iter().any(about))
+            .until_list(
+                At::Manager,
+                namespace,
+                "events",
+                &format!("{reason} about {name}: …{words}…"),
+                |events| events.iter().any(about),
+            )
             .await?;
         events.into_iter().find(about).context("it was there")
     }
@@ -183,14 +275,20 @@ impl Rig {
     /// Pods that were created in a namespace, by name, oldest first.
     pub fn created(&self, at: At, namespace: &str) -> Result<Vec<String>> {
         let writes = self.writes(at, namespace)?.into_iter();
-        Ok(writes.filter(|write| write.verb == "create" && write.resource == "pods").map(|write| write.name).collect())
+        Ok(writes
+            .filter(|write| write.verb == "create" && write.resource == "pods")
+            .map(|write| write.name)
+            .collect())
     }
 
     /// Tries of ours to create a pod there, refused ones too.
     pub fn tries(&self, at: At, namespace: &str) -> Result<usize> {
         let log = std::fs::read_to_string(self.cluster(at).folder().join("audit.log"))?;
         let path = format!("\"requestURI\":\"/api/v1/namespaces/{namespace}/pods?fieldManager=portcullis\"");
-        Ok(log.lines().filter(|line| line.contains(&path) && line.contains("\"verb\":\"create\"")).count())
+        Ok(log
+            .lines()
+            .filter(|line| line.contains(&path) && line.contains("\"verb\":\"create\""))
+            .count())
     }
 
     /// Our process is killed and started again.
@@ -202,10 +300,46 @@ impl Rig {
         self.await_workers().await
     }
 
-    /// The number of lines of our log that contain this.
-    pub async fn logged(&self, words: &str) -> Result<usize> {
-        let log = self.portcullis.lock().await.log();
-        Ok(std::fs::read_to_string(log)?.lines().filter(|line| line.contains(words)).count())
+    /// Whatever a case left behind that failed: links are whole, our process runs, and both workers take pods.
+    pub async fn recover(&self) -> Result<()> {
+        self.world.heal();
+        let mut portcullis = self.portcullis.lock().await;
+        portcullis.sigcont();
+        if !portcullis.is_running() {
+            portcullis.start().await?;
+        }
+        drop(portcullis);
+        for (at, worker) in [(At::A, "worker-a"), (At::B, "worker-b")] {
+            self.patch(
+                At::Manager,
+                "",
+                &format!("workercluster/{worker}"),
+                json!({"spec": {"cordoned": false}}),
+            )
+            .await?;
+            let probe = format!("probe-{worker}");
+            if self
+                .find(At::Manager, "", &format!("namespace/{probe}"))
+                .await?
+                .is_none()
+            {
+                self.opted_in_to(
+                    &probe,
+                    json!({"clusters": [worker], "namespaces": {"create": true}}),
+                )
+                .await?;
+            }
+            self.create(At::Manager, &probe, plain("probe")).await?;
+            let local = self.until_ready(&probe, "probe").await?;
+            self.delete(At::Manager, &probe, "pod/probe").await?;
+            self.until_gone(At::Manager, &probe, "pod/probe", &uid(&local))
+                .await?;
+            ensure!(
+                self.find(at, &probe, "pod/probe").await?.is_none(),
+                "its copy is left over"
+            );
+        }
+        self.await_workers().await
     }
 }
 
@@ -218,19 +352,28 @@ pub async fn find(cluster: &Cluster, namespace: &str, object: &str) -> Result<Op
 }
 
 async fn call(cluster: &Cluster, method: Method, path: &str, body: Option<(&str, Value)>) -> Result<Value> {
-    let held = CLIENTS.lock().expect("no test panics with it").get(cluster.name()).cloned();
+    let held = CLIENTS
+        .lock()
+        .expect("no test panics with it")
+        .get(cluster.name())
+        .cloned();
     let client = match held {
         Some(client) => client,
         None => {
             let client = cluster.admin_client().await?;
-            CLIENTS.lock().expect("no test panics with it").insert(cluster.name().to_owned(), client.clone());
+            CLIENTS
+                .lock()
+                .expect("no test panics with it")
+                .insert(cluster.name().to_owned(), client.clone());
             client
         }
     };
     let what = format!("{method} {path} on {}", cluster.name());
     let request = Request::builder().method(method).uri(path);
     let request = match body {
-        Some((media, body)) => request.header("Content-Type", media).body(body.to_string().into_bytes())?,
+        Some((media, body)) => request
+            .header("Content-Type", media)
+            .body(body.to_string().into_bytes())?,
         None => request.body(Vec::new())?,
     };
     client.request::<Value>(request).await.context(what)
@@ -253,7 +396,10 @@ pub fn words(error: &anyhow::Error) -> String {
 pub fn ensure_refused<T: std::fmt::Debug>(answer: Result<T>, expected: &str) -> Result<()> {
     match answer {
         Ok(done) => bail!("it was accepted: {done:?}"),
-        Err(error) => ensure!(words(&error).contains(expected), "refused, but with other words: {error:#}"),
+        Err(error) => ensure!(
+            words(&error).contains(expected),
+            "refused, but with other words: {error:#}"
+        ),
     }
     Ok(())
 }
@@ -281,7 +427,9 @@ fn collection(plural: &str, namespace: &str) -> String {
         "priorityclasses" => "apis/scheduling.k8s.io/v1",
         "runtimeclasses" => "apis/node.k8s.io/v1",
         "endpointslices" => "apis/discovery.k8s.io/v1",
-        "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => "apis/admissionregistration.k8s.io/v1",
+        "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
+            "apis/admissionregistration.k8s.io/v1"
+        }
         _ => "api/v1",
     };
     match namespace {
@@ -292,7 +440,10 @@ fn collection(plural: &str, namespace: &str) -> String {
 
 /// A field by JSON pointer; empty if it is not there or no text.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 pub fn uid(object: &Value) -> String {
@@ -300,13 +451,19 @@ pub fn uid(object: &Value) -> String {
 }
 
 pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
-    object["metadata"]["annotations"][key].as_str().unwrap_or_default()
+    object["metadata"]["annotations"][key]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// A condition by type; null if there is none.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind)
+        .unwrap_or(&Value::Null)
 }
 
 pub fn dispatched(pod: &Value) -> &Value {
@@ -327,7 +484,12 @@ fn summary(object: &Value) -> String {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|condition| format!("{}={}/{} {}", condition["type"], condition["status"], condition["reason"], condition["message"]))
+        .map(|condition| {
+            format!(
+                "{}={}/{} {}",
+                condition["type"], condition["status"], condition["reason"], condition["message"]
+            )
+        })
         .collect();
     format!(
         "{} {} {}{} [{}]",

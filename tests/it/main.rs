@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, clippy::unwrap_used)] // one binary of tests: its modules share what they make
 
 mod admission;
+mod layers_lint;
 mod manifests;
 mod pod_laws;
 mod server_drain;
@@ -14,3 +15,4 @@ mod tls_files;
 mod tls_handshake;
 mod tls_issue;
 mod tls_secret;
+mod webhook_config;

@@ -42,10 +42,14 @@ fn create(layout: &Layout) -> Value {
         format!("{} == {}", cel::label("object", GATED), cel::text(TRUE)),
     ]);
     let daemon_set_exempt = format!(
-        "{} && ({} || {})",
+        "{} &&\n({} ||\n{})",
         cel::namespace_allows_exempt(),
         cel::asks_exempt("object"),
         cel::asks_exempt("object.spec.template")
+    );
+    let exempt = format!(
+        "variables.pod ?\n({}) :\n({daemon_set_exempt})",
+        cel::exempt_pod()
     );
     let is_pod = "request.resource.resource == 'pods'";
     json!({
@@ -60,7 +64,7 @@ fn create(layout: &Layout) -> Value {
         )],
         "variables": [
             variable("pod", is_pod),
-            variable("exempt", &format!("variables.pod ? ({}) : ({daemon_set_exempt})", cel::exempt_pod())),
+            variable("exempt", &exempt),
             variable("gated", &gated),
             variable("bound", "object.?spec.?nodeName.orValue('') != ''"),
             variable("keys", &keys_of("object")),

@@ -99,15 +99,20 @@ fn template_variables(new: &str, old: &str) -> Vec<Value> {
         variable("oldGates", &cel::gates(old)),
         variable("oldMetadata", &metadata(old)),
         variable("unchanged", &unchanged(new, old)),
+        // Beside a node name a gate would be refused in the server's words, not in ours.
         variable(
             "unmarked",
-            &cel::all(&[cel::namespace_allows_exempt(), cel::asks_exempt(new)]),
+            &format!(
+                "{new}.?spec.?nodeName.orValue('') != '' ||\n({} &&\n{})",
+                cel::namespace_allows_exempt(),
+                cel::asks_exempt(new)
+            ),
         ),
         variable("label", &none_or_one("variables.labels", GATED)),
         variable("oldLabel", &of_update(&none_or_one("variables.oldLabels", GATED))),
         variable(
             "wantedLabel",
-            &wanted("variables.oldLabel", &format!("[{}]", cel::text(TRUE))),
+            &wanted("variables.oldLabel", &set_if_absent("variables.label")),
         ),
         variable("root", &none_or_one("variables.annotations", ROOT)),
         variable(

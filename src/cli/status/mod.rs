@@ -60,7 +60,9 @@ enum Output {
 /// If the manager cannot be read. What cannot be read of a worker is said on stderr.
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     crate::tls::install_crypto();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let report = runtime.block_on(read(args))?;
     let object = || {
         let mut object = serde_json::to_value(&report).context("print the report")?;
@@ -78,12 +80,22 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
 
 async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
     let client = client(args).await?;
-    let name = args.pod.as_deref().map(|pod| pod.strip_prefix("pod/").unwrap_or(pod));
+    let name = args
+        .pod
+        .as_deref()
+        .map(|pod| pod.strip_prefix("pod/").unwrap_or(pod));
     let mut report = Report::default();
     for namespace in namespaces(&client, args).await? {
         let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-        let pods = pods.list(&ListParams::default()).await.with_context(|| format!("list pods of {namespace}"))?;
-        for pod in pods.items.iter().filter(|pod| name.is_none_or(|name| pod.name_any() == name)) {
+        let pods = pods
+            .list(&ListParams::default())
+            .await
+            .with_context(|| format!("list pods of {namespace}"))?;
+        for pod in pods
+            .items
+            .iter()
+            .filter(|pod| name.is_none_or(|name| pod.name_any() == name))
+        {
             if is_gated(pod) {
                 report.pods.push(pod_line(pod));
             } else {
@@ -92,7 +104,10 @@ async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
         }
     }
     if let (Some(name), true) = (name, report.pods.is_empty() && report.ungated.is_empty()) {
-        anyhow::bail!("pod {name:?} not found in namespace {:?}", args.namespace.as_deref().unwrap_or_default());
+        anyhow::bail!(
+            "pod {name:?} not found in namespace {:?}",
+            args.namespace.as_deref().unwrap_or_default()
+        );
     }
     if name.is_none() {
         workers(&client, args, &mut report).await;
@@ -101,17 +116,22 @@ async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
 }
 
 async fn client(args: &StatusArgs) -> anyhow::Result<Client> {
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: args.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     let config = match &args.kubeconfig {
         Some(path) => {
             let kubeconfig =
                 Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.context("use --kubeconfig")?
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .context("use --kubeconfig")?
         }
-        None if args.context.is_some() => {
-            Config::from_kubeconfig(&options).await.context("use --context")?
-        }
-        None => Config::infer().await.context("find a kubeconfig; name one with --kubeconfig")?,
+        None if args.context.is_some() => Config::from_kubeconfig(&options).await.context("use --context")?,
+        None => Config::infer()
+            .await
+            .context("find a kubeconfig; name one with --kubeconfig")?,
     };
     Client::try_from(config).context("reach the manager")
 }
@@ -137,20 +157,29 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
         Ok(facts) => facts,
         Err(error) => return note("the manager", &format!("{error:#}")),
     };
-    let clusters = match Api::<WorkerCluster>::all(client.clone()).list(&ListParams::default()).await {
+    let clusters = match Api::<WorkerCluster>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+    {
         Ok(clusters) => clusters,
         Err(error) => return note("WorkerClusters", &error),
     };
     for cluster in clusters {
         let name = cluster.name_any();
         let created = cluster.status.clone().unwrap_or_default().created_namespaces;
-        report.created_namespaces.extend(
-            created.into_iter().map(|namespace| CreatedNamespace { cluster: name.clone(), namespace }),
-        );
+        report
+            .created_namespaces
+            .extend(created.into_iter().map(|namespace| CreatedNamespace {
+                cluster: name.clone(),
+                namespace,
+            }));
         match remote_pods(client, args, &cluster, &origin).await {
             Ok(pods) => {
                 let wanted = |pod: &&Pod| args.namespace.is_none() || pod.namespace() == args.namespace;
-                let orphans = pods.iter().filter(wanted).filter_map(|pod| orphan_line(&name, pod, &living));
+                let orphans = pods
+                    .iter()
+                    .filter(wanted)
+                    .filter_map(|pod| orphan_line(&name, pod, &living));
                 report.orphans.extend(orphans);
             }
             Err(error) => note(&name, &format!("{error:#}")),
@@ -159,9 +188,15 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
 }
 
 async fn manager_facts(client: &Client) -> anyhow::Result<(String, BTreeSet<String>)> {
-    let system = Api::<Namespace>::all(client.clone()).get("kube-system").await.context("read kube-system")?;
+    let system = Api::<Namespace>::all(client.clone())
+        .get("kube-system")
+        .await
+        .context("read kube-system")?;
     let gated = ListParams::default().labels(&format!("{}={}", names::GATED, names::TRUE));
-    let pods = Api::<Pod>::all(client.clone()).list_metadata(&gated).await.context("list gated pods")?;
+    let pods = Api::<Pod>::all(client.clone())
+        .list_metadata(&gated)
+        .await
+        .context("list gated pods")?;
     let living = pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
     Ok((system.uid().context("kube-system has no UID")?, living))
 }
@@ -174,13 +209,22 @@ async fn remote_pods(
 ) -> anyhow::Result<Vec<Pod>> {
     let reference = &cluster.spec.kubeconfig_secret_ref;
     let secrets = Api::<Secret>::namespaced(client.clone(), &args.portcullis_namespace);
-    let secret = secrets.get(&reference.name).await.with_context(|| format!("read Secret {}", reference.name))?;
+    let secret = secrets
+        .get(&reference.name)
+        .await
+        .with_context(|| format!("read Secret {}", reference.name))?;
     let data = secret.data.unwrap_or_default();
-    let bytes = data.get(&reference.key).with_context(|| format!("Secret {} has no key {}", reference.name, reference.key))?;
+    let bytes = data
+        .get(&reference.key)
+        .with_context(|| format!("Secret {} has no key {}", reference.name, reference.key))?;
     let clients = Clients::from_kubeconfig(kubeconfig::parse(&bytes.0)?).await?;
     let ours = ListParams::default().labels(&format!("{}={origin}", names::ORIGIN));
     let found = match &args.namespace {
-        Some(namespace) => Api::<Pod>::namespaced(clients.calls.client().clone(), namespace).list(&ours).await,
+        Some(namespace) => {
+            Api::<Pod>::namespaced(clients.calls.client().clone(), namespace)
+                .list(&ours)
+                .await
+        }
         None => Api::<Pod>::all(clients.calls.client().clone()).list(&ours).await,
     };
     Ok(found.context("list pods")?.items)

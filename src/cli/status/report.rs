@@ -101,8 +101,13 @@ pub fn pod_line(pod: &Pod) -> PodLine {
             (false, _, None) => "Waiting".to_owned(),
             (false, None, Some(_)) => "Pending".to_owned(),
         },
-        reason: condition.as_ref().and_then(|condition| condition.reason.clone()).unwrap_or_default(),
-        message: condition.and_then(|condition| condition.message).unwrap_or_default(),
+        reason: condition
+            .as_ref()
+            .and_then(|condition| condition.reason.clone())
+            .unwrap_or_default(),
+        message: condition
+            .and_then(|condition| condition.message)
+            .unwrap_or_default(),
         namespace,
         pod: name,
         cluster,
@@ -120,7 +125,11 @@ pub fn ungated_line(pod: &Pod) -> UngatedLine {
     UngatedLine {
         namespace: pod.namespace().unwrap_or_default(),
         pod: pod.name_any(),
-        phase: pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default(),
+        phase: pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.clone())
+            .unwrap_or_default(),
         why: match pod.labels().get(names::EXEMPT).map(String::as_str) {
             Some(names::TRUE) => "exempt",
             Some(_) | None => "created before the opt-in, or by a DaemonSet or a node",
@@ -131,7 +140,10 @@ pub fn ungated_line(pod: &Pod) -> UngatedLine {
 /// The line of a remote pod, if it is an orphan: open, and none of the living local pods made it.
 pub fn orphan_line(cluster: &str, remote: &Pod, living: &BTreeSet<String>) -> Option<OrphanLine> {
     let local_uid = remote.annotations().get(names::LOCAL_UID)?;
-    let gates = remote.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    let gates = remote
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.scheduling_gates.as_ref());
     let uncommitted = gates.is_some_and(|gates| gates.iter().any(|gate| gate.name == names::UNCOMMITTED));
     if living.contains(local_uid) || uncommitted {
         return None;
@@ -151,26 +163,69 @@ impl Report {
         let mut out = String::new();
         let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let pods = self.pods.iter().map(|line| {
-            let why = if line.message.is_empty() { line.reason.clone() } else { line.message.clone() };
-            vec![line.namespace.clone(), line.pod.clone(), line.state.clone(), dash(&line.cluster), dash(&line.node), why]
+            let why = if line.message.is_empty() {
+                line.reason.clone()
+            } else {
+                line.message.clone()
+            };
+            vec![
+                line.namespace.clone(),
+                line.pod.clone(),
+                line.state.clone(),
+                dash(&line.cluster),
+                dash(&line.node),
+                why,
+            ]
         });
-        part(&mut out, "", &["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WHERE AND WHY"], pods);
+        part(
+            &mut out,
+            "",
+            &["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WHERE AND WHY"],
+            pods,
+        );
         if let [only] = &self.pods[..]
             && let Some(command) = &only.command
         {
             out.push_str(&format!("\nOn its worker: {command}\n"));
         }
         let ungated = self.ungated.iter().map(|line| {
-            vec![line.namespace.clone(), line.pod.clone(), line.phase.clone(), line.why.to_owned()]
+            vec![
+                line.namespace.clone(),
+                line.pod.clone(),
+                line.phase.clone(),
+                line.why.to_owned(),
+            ]
         });
-        part(&mut out, "Running here, ungated:", &["NAMESPACE", "POD", "PHASE", "WHY"], ungated);
+        part(
+            &mut out,
+            "Running here, ungated:",
+            &["NAMESPACE", "POD", "PHASE", "WHY"],
+            ungated,
+        );
         let orphans = self.orphans.iter().map(|line| {
-            vec![line.cluster.clone(), line.namespace.clone(), line.pod.clone(), line.remove.clone()]
+            vec![
+                line.cluster.clone(),
+                line.namespace.clone(),
+                line.pod.clone(),
+                line.remove.clone(),
+            ]
         });
-        part(&mut out, "Orphans, running on workers without a pod here:", &["CLUSTER", "NAMESPACE", "POD", "REMOVE WITH"], orphans);
-        let created =
-            self.created_namespaces.iter().map(|line| vec![line.cluster.clone(), line.namespace.clone()]);
-        part(&mut out, "Namespaces that were created on workers:", &["CLUSTER", "NAMESPACE"], created);
+        part(
+            &mut out,
+            "Orphans, running on workers without a pod here:",
+            &["CLUSTER", "NAMESPACE", "POD", "REMOVE WITH"],
+            orphans,
+        );
+        let created = self
+            .created_namespaces
+            .iter()
+            .map(|line| vec![line.cluster.clone(), line.namespace.clone()]);
+        part(
+            &mut out,
+            "Namespaces that were created on workers:",
+            &["CLUSTER", "NAMESPACE"],
+            created,
+        );
         if out.is_empty() {
             out.push_str("No pods in opted-in namespaces.\n");
         }
@@ -193,11 +248,18 @@ fn part(out: &mut String, title: &str, header: &[&str], rows: impl Iterator<Item
     let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
     let widths: Vec<usize> = (0..header.len())
         .map(|column| {
-            std::iter::once(&header).chain(&rows).map(|row| row[column].chars().count()).max().unwrap_or(0)
+            std::iter::once(&header)
+                .chain(&rows)
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
         })
         .collect();
     for row in std::iter::once(&header).chain(&rows) {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
         out.push_str(cells.collect::<Vec<_>>().join("   ").trim_end());
         out.push('\n');
     }
@@ -228,7 +290,9 @@ mod tests {
             "annotations": {"portcullis.dev/local-uid": "gone"}}}));
         let mut report = Report {
             pods: vec![pod_line(&running)],
-            orphans: orphan_line("worker-b", &remote, &BTreeSet::new()).into_iter().collect(),
+            orphans: orphan_line("worker-b", &remote, &BTreeSet::new())
+                .into_iter()
+                .collect(),
             ..Report::default()
         };
         expect![[r#"
@@ -243,7 +307,11 @@ mod tests {
         "#]]
         .assert_eq(&report.table());
         report.pods.push(pod_line(&waiting));
-        assert!(report.table().contains("web-1   Waiting   -          -        worker-a: exceeded quota (Forbidden)"));
+        assert!(
+            report
+                .table()
+                .contains("web-1   Waiting   -          -        worker-a: exceeded quota (Forbidden)")
+        );
     }
 
     #[test]
@@ -251,7 +319,8 @@ mod tests {
         let open = json!({"metadata": {"name": "p", "annotations": {"portcullis.dev/local-uid": "u"}}});
         assert!(orphan_line("w", &pod(open.clone()), &BTreeSet::from(["u".to_owned()])).is_none());
         let mut gated = open;
-        gated["spec"] = json!({"containers": [], "schedulingGates": [{"name": "portcullis.dev/uncommitted"}]});
+        gated["spec"] =
+            json!({"containers": [], "schedulingGates": [{"name": "portcullis.dev/uncommitted"}]});
         assert!(orphan_line("w", &pod(gated), &BTreeSet::new()).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Keeps the link to one worker: identify it, list and watch its pods, notice when it is lost.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,16 +16,19 @@ use tokio_util::sync::CancellationToken;
 use super::{Connection, Link, Problem, Worker};
 use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
+use crate::cluster::kubeconfig;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, follow};
-use crate::cluster::kubeconfig;
 use crate::names;
+use crate::reconcile::faults::blind;
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// A worker that did not answer so many pings in a row is lost: its pods are shown as not ready. Beats of our own
 /// are counted, never elapsed time: a process that was frozen for minutes must not blame the worker.
 const LOST_AFTER_MISSES: u32 = 3;
+/// No answer, or none that helps: the words of one outage vary.
+const UNREACHABLE: &str = "Unreachable";
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
@@ -42,7 +45,12 @@ pub trait LinkEvents: Send + Sync {
 }
 
 /// Connects, and stays connected until `stop`. A stop leaves the link as it is: whoever stopped it sets the next one.
-pub async fn keep(worker: Arc<Worker>, kubeconfig: Vec<u8>, events: Arc<dyn LinkEvents>, stop: CancellationToken) {
+pub async fn keep(
+    worker: Arc<Worker>,
+    kubeconfig: Vec<u8>,
+    events: Arc<dyn LinkEvents>,
+    stop: CancellationToken,
+) {
     let mut pause = FIRST_PAUSE;
     let mut misses = 0;
     while !stop.is_cancelled() {
@@ -72,6 +80,11 @@ pub async fn keep(worker: Arc<Worker>, kubeconfig: Vec<u8>, events: Arc<dyn Link
 
 /// The worker is not usable; the rest is told if that is news.
 pub fn down(worker: &Arc<Worker>, problem: Problem, lost: bool, events: &Arc<dyn LinkEvents>) {
+    // The words of one outage differ from try to try; all pods there would be written to each time.
+    let problem = match &*worker.link() {
+        Link::Down(held) if held.reason == UNREACHABLE && problem.reason == UNREACHABLE => held.clone(),
+        Link::Down(_) | Link::Up(_) => problem,
+    };
     let same = matches!(&*worker.link(), Link::Down(held) if *held == problem);
     worker.unsync();
     let lost = lost.then(|| problem.message.clone());
@@ -88,15 +101,20 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
     worker.spaces.clear();
     worker.unsync();
     worker.set_lost(None);
+    worker.set_suspect(false);
     worker.set_link(Link::Up(connection.clone()));
 }
 
 async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
-    let kubeconfig = kubeconfig::parse(bytes)
-        .map_err(|error| problem("UnsafeKubeconfig", error.to_string(), true))?;
-    let clients = Clients::from_kubeconfig(kubeconfig)
-        .await
-        .map_err(|_| problem("UnusableKubeconfig", "a certificate or key in it cannot be read".to_owned(), true))?;
+    let kubeconfig =
+        kubeconfig::parse(bytes).map_err(|error| problem("UnsafeKubeconfig", error.to_string(), true))?;
+    let clients = Clients::from_kubeconfig(kubeconfig).await.map_err(|_| {
+        problem(
+            "UnusableKubeconfig",
+            "a certificate or key in it cannot be read".to_owned(),
+            true,
+        )
+    })?;
     let cluster_uid = identify(&clients).await?;
     let version = clients
         .calls
@@ -106,7 +124,13 @@ async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
         .map_err(|error| call_problem(&error.into()))?
         .git_version;
     let (cluster_wide, missing_rights) = rights(clients.calls.client()).await?;
-    Ok(Connection { clients, cluster_uid, version, cluster_wide, missing_rights })
+    Ok(Connection {
+        clients,
+        cluster_uid,
+        version,
+        cluster_wide,
+        missing_rights,
+    })
 }
 
 /// The cluster's identity: the UID of its kube-system namespace.
@@ -114,30 +138,48 @@ async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
 /// # Errors
 /// Why it could not be read.
 pub async fn identify(clients: &Clients) -> Result<Arc<str>, Problem> {
-    let object =
-        clients.calls.get(&namespace_path("kube-system")).await.map_err(|error| call_problem(&error))?;
+    let object = clients
+        .calls
+        .get(&namespace_path("kube-system"))
+        .await
+        .map_err(|error| call_problem(&error))?;
     let uid = serde_json::from_str::<Value>(object.json())
         .ok()
         .and_then(|value| value.pointer("/metadata/uid")?.as_str().map(Arc::from));
-    uid.ok_or_else(|| problem("Unidentified", "its kube-system namespace has no UID".to_owned(), false))
+    uid.ok_or_else(|| {
+        problem(
+            "Unidentified",
+            "its kube-system namespace has no UID".to_owned(),
+            false,
+        )
+    })
 }
 
 fn problem(reason: &'static str, message: String, credential: bool) -> Problem {
-    Problem { reason, message, credential }
+    Problem {
+        reason,
+        message,
+        credential,
+    }
 }
 
 fn call_problem(error: &CallError) -> Problem {
     match error {
         CallError::Answered { code: 401, .. } => problem(
             "Unauthorized",
-            "the API server does not accept the credential of the kubeconfig; put a new one into the Secret".to_owned(),
+            "the API server does not accept the credential of the kubeconfig; put a new one into the Secret"
+                .to_owned(),
             true,
         ),
-        CallError::Answered { code: 403, message, .. } => {
-            problem("NotPermitted", format!("{message}; apply `portcullis manifests rbac-worker` there"), false)
-        }
+        CallError::Answered {
+            code: 403, message, ..
+        } => problem(
+            "NotPermitted",
+            format!("{message}; apply `portcullis manifests rbac-worker` there"),
+            false,
+        ),
         CallError::Answered { .. } | CallError::Unanswered(_) | CallError::Unreadable(_) => {
-            problem("Unreachable", error.words(), false)
+            problem(UNREACHABLE, error.words(), false)
         }
     }
 }
@@ -155,7 +197,11 @@ async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
         }
     }
     // Without the cluster-wide role rights are per namespace: each namespace tells by itself.
-    Ok(if cluster_wide { (true, missing) } else { (false, Vec::new()) })
+    Ok(if cluster_wide {
+        (true, missing)
+    } else {
+        (false, Vec::new())
+    })
 }
 
 /// Asked only while something is missing: then somebody is about to grant it.
@@ -164,7 +210,9 @@ async fn rights_changed(worker: &Worker, connection: &Connection) -> bool {
         return false;
     }
     let held = (connection.cluster_wide, connection.missing_rights.clone());
-    rights(connection.clients.calls.client()).await.is_ok_and(|now| now != held)
+    rights(connection.clients.calls.client())
+        .await
+        .is_ok_and(|now| now != held)
 }
 
 async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
@@ -193,20 +241,19 @@ async fn attend(
     events: &Arc<dyn LinkEvents>,
     stop: &CancellationToken,
 ) -> Option<Problem> {
-    let watches_stop = stop.child_token();
-    let mut watches = JoinSet::new();
-    let mut followed = BTreeMap::new();
+    let mut watches = PodWatches {
+        worker,
+        connection,
+        events,
+        stop: stop.child_token(),
+        tasks: JoinSet::new(),
+        followed: BTreeSet::new(),
+    };
     let mut misses = 0;
     let mut ping = tokio::time::interval(PING_EVERY);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let problem = loop {
-        if connection.cluster_wide {
-            watch_in(worker, connection, events, &watches_stop, &mut watches, &mut followed, "");
-        } else {
-            for namespace in events.namespaces() {
-                watch_in(worker, connection, events, &watches_stop, &mut watches, &mut followed, &namespace);
-            }
-        }
+        watches.start();
         tokio::select! {
             () = stop.cancelled() => break None,
             _ = ping.tick() => {}
@@ -214,6 +261,7 @@ async fn attend(
         match identify(&connection.clients).await {
             Ok(uid) if uid == connection.cluster_uid => {
                 misses = 0;
+                worker.set_suspect(false);
                 if worker.set_lost(None) {
                     events.link_changed(worker);
                 }
@@ -231,43 +279,68 @@ async fn attend(
             Err(found) if found.credential => break Some(found),
             Err(found) => {
                 misses += 1;
-                if misses >= LOST_AFTER_MISSES && worker.set_lost(Some(found.message)) {
+                worker.set_suspect(true);
+                let lost = misses >= LOST_AFTER_MISSES && worker.lost().is_none();
+                if lost && worker.set_lost(Some(found.message)) {
                     events.link_changed(worker);
                 }
             }
         }
     };
-    watches_stop.cancel();
-    while watches.join_next().await.is_some() {}
+    watches.end().await;
     problem
 }
 
-fn watch_in(
-    worker: &Arc<Worker>,
-    connection: &Arc<Connection>,
-    events: &Arc<dyn LinkEvents>,
-    stop: &CancellationToken,
-    watches: &mut JoinSet<()>,
-    followed: &mut BTreeMap<Arc<str>, ()>,
-    namespace: &str,
-) {
-    if followed.insert(namespace.into(), ()).is_some() {
-        return;
+/// The pod watches of one connection: one for all namespaces, or one for each of interest.
+struct PodWatches<'a> {
+    worker: &'a Arc<Worker>,
+    connection: &'a Arc<Connection>,
+    events: &'a Arc<dyn LinkEvents>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    followed: BTreeSet<Arc<str>>,
+}
+
+impl PodWatches<'_> {
+    /// Starts those that are missing.
+    fn start(&mut self) {
+        if self.connection.cluster_wide {
+            self.follow("");
+        } else {
+            for namespace in self.events.namespaces() {
+                self.follow(&namespace);
+            }
+        }
     }
-    let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
-    let client = connection.clients.watches.clone();
-    let api: Api<RawObject> = match namespace {
-        "" => Api::all_with(client, &resource),
-        _ => Api::namespaced_with(client, namespace, &resource),
-    };
-    let config = watcher::Config::default().labels(&format!("{}={}", names::ORIGIN, events.origin()));
-    let mut sink = Sink {
-        worker: worker.clone(),
-        events: events.clone(),
-        namespace: namespace.into(),
-        listed: HashSet::new(),
-    };
-    watches.spawn(follow(api, config, stop.clone(), move |watched| sink.take(watched)));
+
+    fn follow(&mut self, namespace: &str) {
+        if !self.followed.insert(namespace.into()) {
+            return;
+        }
+        let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        let client = self.connection.clients.watches.clone();
+        let api: Api<RawObject> = match namespace {
+            "" => Api::all_with(client, &resource),
+            _ => Api::namespaced_with(client, namespace, &resource),
+        };
+        let ours = format!("{}={}", names::ORIGIN, self.events.origin());
+        let mut sink = Sink {
+            worker: self.worker.clone(),
+            events: self.events.clone(),
+            namespace: namespace.into(),
+            listed: HashSet::new(),
+        };
+        let config = watcher::Config::default().labels(&ours);
+        self.tasks
+            .spawn(follow(api, config, self.stop.clone(), move |watched| {
+                sink.take(watched);
+            }));
+    }
+
+    async fn end(mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
 }
 
 /// Puts what a watch shows into the store and asks for turns.
@@ -280,6 +353,9 @@ struct Sink {
 
 impl Sink {
     fn take(&mut self, watched: Watched<RawObject>) {
+        if matches!(watched, Watched::Event(Event::Apply(_) | Event::Delete(_))) && blind(&self.worker.name) {
+            return;
+        }
         match watched {
             Watched::Event(Event::Init) => self.listed.clear(),
             Watched::Event(Event::InitApply(object)) => {
@@ -307,9 +383,10 @@ impl Sink {
                     self.events.pod_changed(&self.worker, key, Some(Arc::new(pod)));
                 }
             }
-            Watched::Failed(watcher::Error::InitialListFailed(kube::Error::Api(status)) | watcher::Error::WatchStartFailed(kube::Error::Api(status)))
-                if status.code == 403 =>
-            {
+            Watched::Failed(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+            ) if status.code == 403 => {
                 if self.worker.set_forbidden(&self.namespace, &status.message) {
                     tracing::info!(worker = %self.worker.name, namespace = %self.namespace, message = %status.message, "pods there may not be listed");
                     self.events.link_changed(&self.worker);

@@ -50,8 +50,14 @@ struct SeriesText {
 impl EventText {
     /// RFC 3339 in UTC, to the second: the fields differ in their fractions.
     fn time(&self) -> &str {
-        let series = self.series.as_ref().and_then(|series| series.last_observed_time.as_deref());
-        let time = series.or(self.last_timestamp.as_deref()).or(self.event_time.as_deref()).unwrap_or_default();
+        let series = self
+            .series
+            .as_ref()
+            .and_then(|series| series.last_observed_time.as_deref());
+        let time = series
+            .or(self.last_timestamp.as_deref())
+            .or(self.event_time.as_deref())
+            .unwrap_or_default();
         time.get(..19).unwrap_or(time)
     }
 }
@@ -94,7 +100,11 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_between_characters() {
-        let words = last(&format!(r#"{{"items":[{{"reason":"R","message":"{}"}}]}}"#, "ä".repeat(600))).unwrap();
+        let words = last(&format!(
+            r#"{{"items":[{{"reason":"R","message":"{}"}}]}}"#,
+            "ä".repeat(600)
+        ))
+        .unwrap();
         assert!(words.len() < 520 && words.ends_with('…'));
     }
 

@@ -5,7 +5,9 @@ pub mod events;
 pub mod space;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
@@ -15,6 +17,9 @@ use super::store::PodStore;
 use crate::placement::Rejection;
 use crate::reconcile::pod::local::RemotePod;
 
+/// For so long after it became known, a worker that is not connected yet keeps its place in the order of a policy.
+const SETTLING: Duration = Duration::from_secs(3);
+
 /// A registered worker cluster.
 pub struct Worker {
     /// Name of its WorkerCluster.
@@ -23,6 +28,10 @@ pub struct Worker {
     pub store: PodStore<RemotePod>,
     /// Its namespaces, as last read.
     pub spaces: Spaces,
+    known_since: Instant,
+    /// It left the last ping unanswered: calls are not tried, so that they do not hold up those of others (R44).
+    suspect: AtomicBool,
+    in_flight: AtomicUsize,
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
@@ -69,12 +78,18 @@ pub struct Problem {
 impl Worker {
     /// A worker that has not connected yet.
     pub fn new(name: &str) -> Self {
-        let connecting =
-            Problem { reason: "Connecting", message: "not connected yet".to_owned(), credential: false };
+        let connecting = Problem {
+            reason: "Connecting",
+            message: "not connected yet".to_owned(),
+            credential: false,
+        };
         Self {
             name: name.into(),
             store: PodStore::default(),
             spaces: Spaces::default(),
+            known_since: Instant::now(),
+            suspect: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
@@ -100,6 +115,21 @@ impl Worker {
         self.lost.load_full()
     }
 
+    /// A place for one call, unless so many are under way already. It is given back when the value is dropped.
+    pub fn enter(self: &Arc<Self>, most: usize) -> Option<InFlight> {
+        let place = InFlight(self.clone());
+        (self.in_flight.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
+    }
+
+    /// Whether it left the last ping unanswered.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    fn set_suspect(&self, suspect: bool) {
+        self.suspect.store(suspect, Ordering::Release);
+    }
+
     /// Whether the initial list of this namespace is complete, and the worker is connected (rule 0).
     pub fn synced(&self, namespace: &str) -> bool {
         let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +139,14 @@ impl Worker {
     /// Why nothing new may be placed here now, as far as the connection tells.
     pub fn rejection(&self, namespace: &str) -> Option<Rejection> {
         let because = |reason: &str, message: String| {
-            Some(Rejection { reason: reason.to_owned(), message, retry_in: None })
+            let settling =
+                matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
+            Some(Rejection {
+                reason: reason.to_owned(),
+                message,
+                retry_in: None,
+                settling,
+            })
         };
         match &**self.link.load() {
             Link::Down(problem) => because(problem.reason, problem.message.clone()),
@@ -144,13 +181,23 @@ impl Worker {
     }
 
     fn set_synced(&self, namespace: &str) {
-        self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.into());
-        self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+        self.synced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(namespace.into());
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(namespace);
     }
 
     /// Why pods of this namespace may not be listed, if they may not.
     pub fn forbidden(&self, namespace: &str) -> Option<String> {
-        self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(namespace)
+            .cloned()
     }
 
     /// True if that is news.
@@ -161,7 +208,19 @@ impl Worker {
 
     fn unsync(&self) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+/// A call to a worker that is under way.
+pub struct InFlight(Arc<Worker>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

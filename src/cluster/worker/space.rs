@@ -62,18 +62,29 @@ impl From<CallError> for NotUsable {
 impl Spaces {
     /// UID of the namespace, if it was read before.
     pub fn uid(&self, namespace: &str) -> Option<Arc<str>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).map(|known| known.uid.clone())
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(namespace)
+            .map(|known| known.uid.clone())
     }
 
     /// Namespaces that we created, as far as they were read.
     pub fn created(&self) -> Vec<String> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().filter(|(_, known)| known.created).map(|(name, _)| name.to_string()).collect()
+        known
+            .iter()
+            .filter(|(_, known)| known.created)
+            .map(|(name, _)| name.to_string())
+            .collect()
     }
 
     /// What was read counts no more: an answer showed that the namespace changed.
     pub fn forget(&self, namespace: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(namespace);
     }
 
     /// Forgets all.
@@ -107,14 +118,24 @@ impl Spaces {
         if self.uid(namespace).is_none() {
             await_service_account(connection, namespace).await?;
         }
-        let known = Known { uid: uid.clone(), created, at: Instant::now() };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.into(), known);
+        let known = Known {
+            uid: uid.clone(),
+            created,
+            at: Instant::now(),
+        };
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(namespace.into(), known);
         Ok(uid)
     }
 
     fn fresh(&self, namespace: &str) -> Option<Arc<str>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(namespace).filter(|known| known.at.elapsed() < VALID_FOR).map(|known| known.uid.clone())
+        known
+            .get(namespace)
+            .filter(|known| known.at.elapsed() < VALID_FOR)
+            .map(|known| known.uid.clone())
     }
 }
 
@@ -143,7 +164,9 @@ async fn read(
     let api = &connection.clients.calls;
     let object = match api.get(&namespace_path(namespace)).await {
         Ok(object) => object,
-        Err(CallError::Answered { code: 404, .. }) if create => self::create(connection, origin, namespace).await?,
+        Err(CallError::Answered { code: 404, .. }) if create => {
+            self::create(connection, origin, namespace).await?
+        }
         Err(CallError::Answered { code: 404, .. }) => {
             return Err(NotUsable::Refused {
                 reason: "NamespaceMissing",
@@ -154,19 +177,34 @@ async fn read(
                 ),
             });
         }
-        Err(CallError::Answered { code: 403, message, .. }) => {
-            return Err(NotUsable::Refused { reason: "NamespaceForbidden", message });
+        Err(CallError::Answered {
+            code: 403, message, ..
+        }) => {
+            return Err(NotUsable::Refused {
+                reason: "NamespaceForbidden",
+                message,
+            });
         }
         Err(error) => return Err(error.into()),
     };
     let NamespaceText { metadata } = serde_json::from_str(object.json()).map_err(CallError::Unreadable)?;
-    let created = metadata.labels.get(names::ORIGIN).is_some_and(|found| found == origin);
+    let created = metadata
+        .labels
+        .get(names::ORIGIN)
+        .is_some_and(|found| found == origin);
     Ok((judge(&metadata, origin, namespace)?, created))
 }
 
 fn judge(metadata: &Meta, origin: &str, namespace: &str) -> Result<Arc<str>, NotUsable> {
-    let consents = metadata.annotations.get(names::ACCEPTS).is_some_and(|found| *found == consent(origin, namespace));
-    match (metadata.deletion_timestamp.is_some(), metadata.labels.contains_key(names::DISPATCH), consents) {
+    let consents = metadata
+        .annotations
+        .get(names::ACCEPTS)
+        .is_some_and(|found| *found == consent(origin, namespace));
+    match (
+        metadata.deletion_timestamp.is_some(),
+        metadata.labels.contains_key(names::DISPATCH),
+        consents,
+    ) {
         (true, _, _) => Err(NotUsable::NotYet {
             reason: "NamespaceTerminating",
             message: format!("namespace {namespace} is being deleted there"),
@@ -211,7 +249,9 @@ async fn create(
     match api.create("/api/v1/namespaces", &object).await {
         Ok(created) => Ok(created),
         Err(CallError::Answered { code: 409, .. }) => Ok(api.get(&namespace_path(namespace)).await?),
-        Err(CallError::Answered { code: 403, message, .. }) => Err(NotUsable::Refused {
+        Err(CallError::Answered {
+            code: 403, message, ..
+        }) => Err(NotUsable::Refused {
             reason: "NamespaceCreateForbidden",
             message: format!("{message}; apply the cluster-wide worker role, or create the namespace there"),
         }),
@@ -247,11 +287,23 @@ mod tests {
     #[test]
     fn only_a_consenting_namespace_that_is_not_itself_dispatched_is_used() {
         for (metadata, reason) in [
-            (r#"{"uid":"u","annotations":{"portcullis.dev/accepts":"o/n"}}"#, "used"),
+            (
+                r#"{"uid":"u","annotations":{"portcullis.dev/accepts":"o/n"}}"#,
+                "used",
+            ),
             (r#"{"uid":"u"}"#, "NamespaceNotConsenting"),
-            (r#"{"uid":"u","annotations":{"portcullis.dev/accepts":"other/n"}}"#, "NamespaceNotConsenting"),
-            (r#"{"uid":"u","annotations":{"portcullis.dev/accepts":"o/m"}}"#, "NamespaceNotConsenting"),
-            (r#"{"uid":"u","labels":{"portcullis.dev/origin":"o"}}"#, "NamespaceNotConsenting"),
+            (
+                r#"{"uid":"u","annotations":{"portcullis.dev/accepts":"other/n"}}"#,
+                "NamespaceNotConsenting",
+            ),
+            (
+                r#"{"uid":"u","annotations":{"portcullis.dev/accepts":"o/m"}}"#,
+                "NamespaceNotConsenting",
+            ),
+            (
+                r#"{"uid":"u","labels":{"portcullis.dev/origin":"o"}}"#,
+                "NamespaceNotConsenting",
+            ),
             (
                 r#"{"uid":"u","labels":{"portcullis.dev/dispatch":"d"},"annotations":{"portcullis.dev/accepts":"o/n"}}"#,
                 "NamespaceIsDispatched",

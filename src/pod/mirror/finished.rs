@@ -7,7 +7,13 @@ pub fn finished_at(remote: &Value) -> Option<i64> {
     let statuses = remote.pointer("/status/containerStatuses")?.as_array()?;
     statuses
         .iter()
-        .filter_map(|status| status.pointer("/state/terminated/finishedAt")?.as_str()?.parse::<jiff::Timestamp>().ok())
+        .filter_map(|status| {
+            status
+                .pointer("/state/terminated/finishedAt")?
+                .as_str()?
+                .parse::<jiff::Timestamp>()
+                .ok()
+        })
         .map(jiff::Timestamp::as_second)
         .max()
 }

@@ -22,6 +22,7 @@ use super::events::{Note, Notes};
 use super::pod::local::Phase;
 use super::pod::world::World;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
+use crate::cluster::client::Clients;
 use crate::cluster::fleet::twin_of;
 use crate::cluster::watch::{Watched, follow};
 use crate::cluster::worker::{Link, Worker, missing};
@@ -32,14 +33,14 @@ const BEAT: Duration = Duration::from_secs(2);
 
 /// Keeps links and statuses until `stop`. `listed` is called once for each list that is complete for the first time.
 pub async fn keep(
-    client: Client,
-    watches: Client,
+    clients: Clients,
     namespace: String,
     world: Arc<World>,
     notes: Notes,
     listed: impl Fn() + Clone + Send + 'static,
     stop: CancellationToken,
 ) {
+    let (client, watches) = (clients.calls.client().clone(), clients.watches);
     let changed = Arc::new(Notify::new());
     let registry = Arc::new(Registry::new(world.clone(), changed.clone()));
     let tasks = [
@@ -128,7 +129,9 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
         let name = cluster.name_any();
         let (pods, finished) = counts.get(name.as_str()).copied().unwrap_or_default();
         keep_finalizer(client, &cluster, pods.committed + finished > 0).await;
-        let Some(member) = world.fleet.get(&name) else { continue };
+        let Some(member) = world.fleet.get(&name) else {
+            continue;
+        };
         let facts = Facts {
             generation: cluster.metadata.generation,
             deleting: cluster.metadata.deletion_timestamp.is_some(),
@@ -145,8 +148,13 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             write_status::<WorkerCluster>(client, &name, &json!({ "status": next })).await;
         }
     }
-    let policies: Vec<_> =
-        world.policies.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+    let policies: Vec<_> = world
+        .policies
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .values()
+        .cloned()
+        .collect();
     for policy in policies {
         let held = policy.status.clone().unwrap_or_default();
         let why_not = |name: &str| why_not(world, name);
@@ -162,7 +170,9 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
 fn count(world: &World) -> BTreeMap<String, (PodCounts, i64)> {
     let mut counts: BTreeMap<String, (PodCounts, i64)> = BTreeMap::new();
     for pod in world.locals.all() {
-        let Some(committed) = pod.committed() else { continue };
+        let Some(committed) = pod.committed() else {
+            continue;
+        };
         let (counts, finished) = counts.entry(committed.cluster().to_string()).or_default();
         if pod.phase == Phase::Terminal && !pod.terminating {
             *finished += i64::from(pod.finalizer.is_some());
@@ -185,17 +195,22 @@ fn link_seen(worker: &Worker) -> LinkSeen {
             cluster_uid: connection.cluster_uid.to_string(),
             version: connection.version.clone(),
             lost: worker.lost().map(|words| words.to_string()),
-            not_permitted: (!connection.missing_rights.is_empty()).then(|| missing(&connection.missing_rights)),
+            not_permitted: (!connection.missing_rights.is_empty())
+                .then(|| missing(&connection.missing_rights)),
         },
     }
 }
 
 fn why_not(world: &World, name: &str) -> Option<(String, String)> {
     match world.fleet.get(name) {
-        None => Some(("ClusterNotFound".to_owned(), format!("there is no WorkerCluster {name}"))),
-        Some(member) if twin_of(&world.fleet.all(), &member.worker).is_some() => {
-            Some(("DuplicateCluster".to_owned(), format!("{name} leads to the same cluster as another WorkerCluster")))
-        }
+        None => Some((
+            "ClusterNotFound".to_owned(),
+            format!("there is no WorkerCluster {name}"),
+        )),
+        Some(member) if twin_of(&world.fleet.all(), &member.worker).is_some() => Some((
+            "DuplicateCluster".to_owned(),
+            format!("{name} leads to the same cluster as another WorkerCluster"),
+        )),
         Some(member) if member.cordoned => Some(("Cordoned".to_owned(), "it is cordoned".to_owned())),
         Some(member) => match &*member.worker.link() {
             Link::Down(problem) => Some((problem.reason.to_owned(), problem.message.clone())),
@@ -211,15 +226,25 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
 /// A namespace whose label names no policy gets an Event; its pods say it in their condition.
 fn tell_unknown_policies(world: &World, notes: &Notes) {
     for namespace in world.namespaces.opted_in() {
-        let Some(policy) = world.namespaces.get(&namespace).and_then(|opt_in| opt_in.dispatch) else { continue };
-        if world.policies.read().unwrap_or_else(PoisonError::into_inner).contains_key(&*policy) {
+        let Some(policy) = world
+            .namespaces
+            .get(&namespace)
+            .and_then(|opt_in| opt_in.dispatch)
+        else {
+            continue;
+        };
+        if world
+            .policies
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&*policy)
+        {
             continue;
         }
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(namespace.to_string()),
-            uid: Some(namespace.to_string()),
             ..ObjectReference::default()
         };
         let sentence = format!(
@@ -232,15 +257,24 @@ fn tell_unknown_policies(world: &World, notes: &Notes) {
 
 /// Ours while committed work is on the cluster.
 async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
-    let held = cluster.finalizers().iter().any(|name| name == names::WORK_REMAINS);
+    let held = cluster
+        .finalizers()
+        .iter()
+        .any(|name| name == names::WORK_REMAINS);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     let finalizers: Vec<&str> = match (work, held, deleting) {
-        (true, false, false) => {
-            cluster.finalizers().iter().map(String::as_str).chain([names::WORK_REMAINS]).collect()
-        }
-        (false, true, _) => {
-            cluster.finalizers().iter().map(String::as_str).filter(|name| *name != names::WORK_REMAINS).collect()
-        }
+        (true, false, false) => cluster
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .chain([names::WORK_REMAINS])
+            .collect(),
+        (false, true, _) => cluster
+            .finalizers()
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != names::WORK_REMAINS)
+            .collect(),
         (true, true, _) | (false, false, _) | (true, false, true) => return,
     };
     let patch = json!({"metadata": {
@@ -249,7 +283,10 @@ async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
         "finalizers": finalizers,
     }});
     let api = Api::<WorkerCluster>::all(client.clone());
-    if let Err(error) = api.patch(&cluster.name_any(), &params(), &Patch::Merge(patch)).await {
+    if let Err(error) = api
+        .patch(&cluster.name_any(), &params(), &Patch::Merge(patch))
+        .await
+    {
         tracing::info!(cluster = %cluster.name_any(), %error, "finalizer not written; the next beat tries again");
     }
 }
@@ -268,5 +305,8 @@ where
 }
 
 fn params() -> PatchParams {
-    PatchParams { field_manager: Some(names::PORTCULLIS.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(names::PORTCULLIS.to_owned()),
+        ..PatchParams::default()
+    }
 }

@@ -28,6 +28,9 @@ struct State {
     clusters: BTreeMap<String, WorkerCluster>,
     secrets: BTreeMap<String, Secret>,
     links: BTreeMap<String, RunningLink>,
+    /// Both lists are complete: before that a Secret that was not seen is not a Secret that does not exist.
+    clusters_listed: bool,
+    secrets_listed: bool,
 }
 
 struct RunningLink {
@@ -38,7 +41,11 @@ struct RunningLink {
 
 impl Registry {
     pub(super) fn new(world: Arc<World>, changed: Arc<Notify>) -> Self {
-        Self { world, changed, state: Mutex::default() }
+        Self {
+            world,
+            changed,
+            state: Mutex::default(),
+        }
     }
 
     pub(super) fn clusters(&self) -> Vec<WorkerCluster> {
@@ -48,12 +55,19 @@ impl Registry {
     /// Starts, restarts and stops links so that they are what is registered.
     pub(super) fn converge(self: &Arc<Self>, stop: &CancellationToken) {
         let mut state = self.lock();
+        if !(state.clusters_listed && state.secrets_listed) {
+            return;
+        }
         let names: Vec<String> = state.clusters.keys().cloned().collect();
         for name in &names {
             self.converge_one(&mut state, name, stop);
         }
-        let gone: Vec<String> =
-            state.links.keys().filter(|name| !state.clusters.contains_key(*name)).cloned().collect();
+        let gone: Vec<String> = state
+            .links
+            .keys()
+            .filter(|name| !state.clusters.contains_key(*name))
+            .cloned()
+            .collect();
         for name in gone {
             if let Some(link) = state.links.remove(&name) {
                 link.stop.cancel();
@@ -64,7 +78,9 @@ impl Registry {
     }
 
     fn converge_one(self: &Arc<Self>, state: &mut State, name: &str, stop: &CancellationToken) {
-        let Some(cluster) = state.clusters.get(name) else { return };
+        let Some(cluster) = state.clusters.get(name) else {
+            return;
+        };
         let cordoned = cluster.spec.cordoned || cluster.metadata.deletion_timestamp.is_some();
         let kubeconfig = kubeconfig(cluster, &state.secrets);
         let worker = match self.world.fleet.get(name) {
@@ -74,16 +90,25 @@ impl Registry {
         if self.world.fleet.set(worker.clone(), cordoned) {
             self.world.look_at_all();
         }
-        if state.links.get(name).is_some_and(|link| link.kubeconfig == kubeconfig) {
+        if state
+            .links
+            .get(name)
+            .is_some_and(|link| link.kubeconfig == kubeconfig)
+        {
             return;
         }
         let link_stop = stop.child_token();
-        let started = RunningLink { kubeconfig: kubeconfig.clone(), stop: link_stop.clone() };
+        let started = RunningLink {
+            kubeconfig: kubeconfig.clone(),
+            stop: link_stop.clone(),
+        };
         if let Some(old) = state.links.insert(name.to_owned(), started) {
             old.stop.cancel();
         }
-        let events: Arc<dyn LinkEvents> =
-            Arc::new(Events { world: self.world.clone(), changed: self.changed.clone() });
+        let events: Arc<dyn LinkEvents> = Arc::new(Events {
+            world: self.world.clone(),
+            changed: self.changed.clone(),
+        });
         match kubeconfig {
             Ok(bytes) => {
                 tokio::spawn(connect::keep(worker, bytes, events, link_stop));
@@ -96,19 +121,27 @@ impl Registry {
         self: Arc<Self>,
         listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<WorkerCluster>) + Send {
-        self.sink(|state| &mut state.clusters, "WorkerClusters", listed)
+        self.sink(
+            |state| (&mut state.clusters, &mut state.clusters_listed),
+            "WorkerClusters",
+            listed,
+        )
     }
 
     pub(super) fn secrets_sink(
         self: Arc<Self>,
         listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<Secret>) + Send {
-        self.sink(|state| &mut state.secrets, "Secrets", listed)
+        self.sink(
+            |state| (&mut state.secrets, &mut state.secrets_listed),
+            "Secrets",
+            listed,
+        )
     }
 
     fn sink<K: ResourceExt + Clone + Send + 'static>(
         self: Arc<Self>,
-        map: fn(&mut State) -> &mut BTreeMap<String, K>,
+        part: fn(&mut State) -> (&mut BTreeMap<String, K>, &mut bool),
         what: &'static str,
         listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<K>) + Send {
@@ -122,16 +155,18 @@ impl Registry {
                     fresh.insert(object.name_any(), object);
                 }
                 Watched::Event(Event::InitDone) => {
-                    *map(&mut state) = std::mem::take(&mut fresh);
+                    let (map, complete) = part(&mut state);
+                    *map = std::mem::take(&mut fresh);
+                    *complete = true;
                     if std::mem::take(&mut first) {
                         listed();
                     }
                 }
                 Watched::Event(Event::Apply(object)) => {
-                    map(&mut state).insert(object.name_any(), object);
+                    part(&mut state).0.insert(object.name_any(), object);
                 }
                 Watched::Event(Event::Delete(object)) => {
-                    map(&mut state).remove(&object.name_any());
+                    part(&mut state).0.remove(&object.name_any());
                 }
                 Watched::Failed(error) => tracing::warn!(%error, what, "cannot be watched"),
             }
@@ -147,19 +182,33 @@ impl Registry {
 
 fn kubeconfig(cluster: &WorkerCluster, secrets: &BTreeMap<String, Secret>) -> Result<Vec<u8>, Problem> {
     let reference = &cluster.spec.kubeconfig_secret_ref;
-    let problem = |reason, message| Problem { reason, message, credential: true };
+    let problem = |reason, message| Problem {
+        reason,
+        message,
+        credential: true,
+    };
     let secret = secrets.get(&reference.name).ok_or_else(|| {
         problem(
             "SecretNotFound",
-            format!("Secret {:?} (spec.kubeconfigSecretRef) does not exist in our namespace; create it", reference.name),
+            format!(
+                "Secret {:?} (spec.kubeconfigSecretRef) does not exist in our namespace; create it",
+                reference.name
+            ),
         )
     })?;
-    let data = secret.data.as_ref().and_then(|data| data.get(&reference.key)).ok_or_else(|| {
-        problem(
-            "SecretKeyNotFound",
-            format!("Secret {:?} has no key {:?}; put the kubeconfig under it", reference.name, reference.key),
-        )
-    })?;
+    let data = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(&reference.key))
+        .ok_or_else(|| {
+            problem(
+                "SecretKeyNotFound",
+                format!(
+                    "Secret {:?} has no key {:?}; put the kubeconfig under it",
+                    reference.name, reference.key
+                ),
+            )
+        })?;
     Ok(data.0.clone())
 }
 
@@ -172,7 +221,9 @@ struct Events {
 impl LinkEvents for Events {
     fn pod_changed(&self, _worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>) {
         if let Some(pod) = removed.filter(|pod| pod.phase == crate::reconcile::pod::local::Phase::Terminal) {
-            self.world.memories.change(&key, |memory| memory.ended = Some(pod));
+            self.world
+                .memories
+                .change(&key, |memory| memory.ended = Some(pod));
         }
         self.world.queue.add(key);
     }

@@ -57,14 +57,23 @@ pub struct Facts {
 pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> WorkerClusterStatus {
     let mut next = held.clone();
     next.pods = facts.pods;
-    next.created_namespaces.extend(facts.created_namespaces.iter().cloned());
+    next.created_namespaces
+        .extend(facts.created_namespaces.iter().cloned());
     next.created_namespaces.sort();
     next.created_namespaces.dedup();
-    if let LinkSeen::Up { cluster_uid, version, .. } = &facts.link {
+    if let LinkSeen::Up {
+        cluster_uid, version, ..
+    } = &facts.link
+    {
         next.cluster_uid = Some(cluster_uid.clone());
         next.version = Some(version.clone());
     }
-    for news in [ready(facts), connected(&facts.link), credentials(&facts.link), permitted(&facts.link)] {
+    for news in [
+        ready(facts),
+        connected(&facts.link),
+        credentials(&facts.link),
+        permitted(&facts.link),
+    ] {
         set(&mut next.conditions, facts.generation, news, now);
     }
     next
@@ -72,7 +81,9 @@ pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> Work
 
 /// Whether a list of conditions says that this type is True.
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
-    conditions.iter().any(|condition| condition.type_ == kind && condition.status == "True")
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 fn ready(facts: &Facts) -> News<'static> {
@@ -86,51 +97,111 @@ fn ready(facts: &Facts) -> News<'static> {
             ),
         ),
         (LinkSeen::Down { reason, message, .. }, false, _) => (false, *reason, message.clone()),
-        (LinkSeen::Up { lost: Some(words), .. }, false, _) => (false, "Unreachable", words.clone()),
-        (LinkSeen::Up { not_permitted: Some(words), .. }, false, _) => (false, "NotPermitted", words.clone()),
-        (LinkSeen::Up { .. }, false, _) if facts.twin.is_some() => {
-            (false, "DuplicateCluster", facts.twin.as_deref().map(same_cluster).unwrap_or_default())
-        }
-        (LinkSeen::Up { .. }, false, true) => {
-            (true, "Cordoned", "works; takes no new pods, since spec.cordoned is true".to_owned())
-        }
+        (
+            LinkSeen::Up {
+                lost: Some(words), ..
+            },
+            false,
+            _,
+        ) => (false, "Unreachable", words.clone()),
+        (
+            LinkSeen::Up {
+                not_permitted: Some(words),
+                ..
+            },
+            false,
+            _,
+        ) => (false, "NotPermitted", words.clone()),
+        (LinkSeen::Up { .. }, false, _) if facts.twin.is_some() => (
+            false,
+            "DuplicateCluster",
+            facts.twin.as_deref().map(same_cluster).unwrap_or_default(),
+        ),
+        (LinkSeen::Up { .. }, false, true) => (
+            true,
+            "Cordoned",
+            "works; takes no new pods, since spec.cordoned is true".to_owned(),
+        ),
         (LinkSeen::Up { .. }, false, false) => (true, "Ready", "takes pods".to_owned()),
     };
-    News { kind: "Ready", status: Some(status), reason, message }
+    News {
+        kind: "Ready",
+        status: Some(status),
+        reason,
+        message,
+    }
 }
 
 fn connected(link: &LinkSeen) -> News<'static> {
     let (status, reason, message) = match link {
-        LinkSeen::Down { reason, message, credential: false } => (Some(false), *reason, message.clone()),
-        LinkSeen::Down { credential: true, .. } => {
-            (None, "NoCredential", "without a usable credential it is not tried".to_owned())
-        }
-        LinkSeen::Up { lost: Some(words), .. } => (Some(false), "Unreachable", words.clone()),
+        LinkSeen::Down {
+            reason,
+            message,
+            credential: false,
+        } => (Some(false), *reason, message.clone()),
+        LinkSeen::Down { credential: true, .. } => (
+            None,
+            "NoCredential",
+            "without a usable credential it is not tried".to_owned(),
+        ),
+        LinkSeen::Up {
+            lost: Some(words), ..
+        } => (Some(false), "Unreachable", words.clone()),
         LinkSeen::Up { lost: None, .. } => (Some(true), "Connected", "answers".to_owned()),
     };
-    News { kind: "Connected", status, reason, message }
+    News {
+        kind: "Connected",
+        status,
+        reason,
+        message,
+    }
 }
 
 fn credentials(link: &LinkSeen) -> News<'static> {
     let (status, reason, message) = match link {
-        LinkSeen::Down { reason, message, credential: true } => (Some(false), *reason, message.clone()),
-        LinkSeen::Down { credential: false, .. } => {
-            (None, "NotTried", "it could not be tried, since the cluster does not answer".to_owned())
-        }
+        LinkSeen::Down {
+            reason,
+            message,
+            credential: true,
+        } => (Some(false), *reason, message.clone()),
+        LinkSeen::Down {
+            credential: false, ..
+        } => (
+            None,
+            "NotTried",
+            "it could not be tried, since the cluster does not answer".to_owned(),
+        ),
         LinkSeen::Up { .. } => (Some(true), "Accepted", "the API server accepts it".to_owned()),
     };
-    News { kind: "CredentialsValid", status, reason, message }
+    News {
+        kind: "CredentialsValid",
+        status,
+        reason,
+        message,
+    }
 }
 
 fn permitted(link: &LinkSeen) -> News<'static> {
     let (status, reason, message) = match link {
         LinkSeen::Down { .. } => (None, "NotTried", "it could not be asked".to_owned()),
-        LinkSeen::Up { not_permitted: Some(words), .. } => (Some(false), "NotPermitted", words.clone()),
-        LinkSeen::Up { not_permitted: None, .. } => {
-            (Some(true), "Permitted", "the rights for pods are there".to_owned())
-        }
+        LinkSeen::Up {
+            not_permitted: Some(words),
+            ..
+        } => (Some(false), "NotPermitted", words.clone()),
+        LinkSeen::Up {
+            not_permitted: None, ..
+        } => (
+            Some(true),
+            "Permitted",
+            "the rights for pods are there".to_owned(),
+        ),
     };
-    News { kind: "Permitted", status, reason, message }
+    News {
+        kind: "Permitted",
+        status,
+        reason,
+        message,
+    }
 }
 
 #[cfg(test)]
@@ -140,32 +211,74 @@ mod tests {
 
     #[test]
     fn a_usable_cluster_is_ready() {
-        check(up(None), false, expect!["Ready=True/Ready Connected=True/Connected CredentialsValid=True/Accepted Permitted=True/Permitted"]);
-        check(up(None), true, expect!["Ready=False/WorkRemains Connected=True/Connected CredentialsValid=True/Accepted Permitted=True/Permitted"]);
+        check(
+            up(None),
+            false,
+            expect![
+                "Ready=True/Ready Connected=True/Connected CredentialsValid=True/Accepted Permitted=True/Permitted"
+            ],
+        );
+        check(
+            up(None),
+            true,
+            expect![
+                "Ready=False/WorkRemains Connected=True/Connected CredentialsValid=True/Accepted Permitted=True/Permitted"
+            ],
+        );
     }
 
     #[test]
     fn a_lost_cluster_keeps_its_credential() {
-        check(up(Some("no answer")), false, expect!["Ready=False/Unreachable Connected=False/Unreachable CredentialsValid=True/Accepted Permitted=True/Permitted"]);
+        check(
+            up(Some("no answer")),
+            false,
+            expect![
+                "Ready=False/Unreachable Connected=False/Unreachable CredentialsValid=True/Accepted Permitted=True/Permitted"
+            ],
+        );
     }
 
     #[test]
     fn a_bad_credential_is_told_from_a_bad_network() {
-        let down = |credential| LinkSeen::Down { reason: "Why", message: "m".to_owned(), credential };
-        check(down(true), false, expect!["Ready=False/Why Connected=Unknown/NoCredential CredentialsValid=False/Why Permitted=Unknown/NotTried"]);
-        check(down(false), false, expect!["Ready=False/Why Connected=False/Why CredentialsValid=Unknown/NotTried Permitted=Unknown/NotTried"]);
+        let down = |credential| LinkSeen::Down {
+            reason: "Why",
+            message: "m".to_owned(),
+            credential,
+        };
+        check(
+            down(true),
+            false,
+            expect![
+                "Ready=False/Why Connected=Unknown/NoCredential CredentialsValid=False/Why Permitted=Unknown/NotTried"
+            ],
+        );
+        check(
+            down(false),
+            false,
+            expect![
+                "Ready=False/Why Connected=False/Why CredentialsValid=Unknown/NotTried Permitted=Unknown/NotTried"
+            ],
+        );
     }
 
     #[test]
     fn a_status_that_stands_is_not_changed() {
         let facts = facts(up(None), false);
-        let once = status(&WorkerClusterStatus::default(), &facts, Timestamp::from_second(1).unwrap());
+        let once = status(
+            &WorkerClusterStatus::default(),
+            &facts,
+            Timestamp::from_second(1).unwrap(),
+        );
         assert_eq!(status(&once, &facts, Timestamp::from_second(9).unwrap()), once);
     }
 
     #[track_caller]
     fn check(link: LinkSeen, deleting: bool, expect: Expect) {
-        let status = status(&WorkerClusterStatus::default(), &facts(link, deleting), Timestamp::UNIX_EPOCH);
+        let status = status(
+            &WorkerClusterStatus::default(),
+            &facts(link, deleting),
+            Timestamp::UNIX_EPOCH,
+        );
         let words: Vec<String> = status
             .conditions
             .iter()
@@ -175,7 +288,16 @@ mod tests {
     }
 
     fn facts(link: LinkSeen, deleting: bool) -> Facts {
-        Facts { generation: Some(1), deleting, cordoned: false, link, pods: PodCounts::default(), finished: 0, twin: None, created_namespaces: Vec::new() }
+        Facts {
+            generation: Some(1),
+            deleting,
+            cordoned: false,
+            link,
+            pods: PodCounts::default(),
+            finished: 0,
+            twin: None,
+            created_namespaces: Vec::new(),
+        }
     }
 
     fn up(lost: Option<&str>) -> LinkSeen {

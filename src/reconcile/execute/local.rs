@@ -8,7 +8,7 @@ use super::{Done, Executor, Failure, unavailable};
 use crate::cluster::api::{CallError, PatchKind, pod_path};
 use crate::cluster::raw::RawObject;
 use crate::names;
-use crate::reconcile::faults::{Fault, dropped};
+use crate::reconcile::faults::{Fault, dropped, hold};
 use crate::reconcile::pod::local::{LocalPod, PodKey};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
@@ -36,7 +36,13 @@ impl Executor {
         if !dropped(Fault::CommitVersion) {
             patch["metadata"]["resourceVersion"] = (*local.resource_version).into();
         }
-        self.patch_local(local, "", PatchKind::Merge, &patch).await
+        let committed = self.patch_local(local, "", PatchKind::Merge, &patch).await?;
+        if dropped(Fault::FinalizerApart) {
+            hold("finalizer", &local.key).await;
+            let second = json!({"metadata": {"uid": &*local.uid, "finalizers": with_ours(&finalizers)}});
+            return self.patch_local(local, "", PatchKind::Merge, &second).await;
+        }
+        Ok(committed)
     }
 
     pub(super) async fn clear_commit(
@@ -45,7 +51,10 @@ impl Executor {
         finalizers: &[String],
         attempt: u64,
     ) -> Result<Done, Failure> {
-        let finalizers: Vec<&String> = finalizers.iter().filter(|name| *name != names::REMOTE_COPY).collect();
+        let finalizers: Vec<&String> = finalizers
+            .iter()
+            .filter(|name| *name != names::REMOTE_COPY)
+            .collect();
         let mut patch = json!({"metadata": {
             "uid": &*local.uid,
             "finalizers": finalizers,
@@ -64,13 +73,17 @@ impl Executor {
     }
 
     pub(super) async fn write_status(&self, local: &LocalTarget, patch: &Value) -> Result<Done, Failure> {
-        if !dropped(Fault::StatusPreconditions) {
+        let left_out: &[&str] = if dropped(Fault::StatusPreconditions) {
+            &["uid", "resourceVersion"]
+        } else if dropped(Fault::StatusVersion) {
+            &["resourceVersion"]
+        } else {
             return self.patch_local(local, "/status", PatchKind::Merge, patch).await;
-        }
+        };
         let mut patch = patch.clone();
-        for field in ["uid", "resourceVersion"] {
+        for field in left_out {
             if let Some(metadata) = patch["metadata"].as_object_mut() {
-                metadata.remove(field);
+                metadata.remove(*field);
             }
         }
         self.patch_local(local, "/status", PatchKind::Merge, &patch).await
@@ -97,20 +110,21 @@ impl Executor {
 
     /// A quorum read. With a UID: whether that one is gone.
     pub(super) async fn look_at_local(&self, key: &PodKey, uid: Option<&Arc<str>>) -> Result<Done, Failure> {
-        if let (true, Some(uid)) = (dropped(Fault::LocalProof), uid) {
-            return Ok(Done::LocalGone { key: key.clone(), uid: uid.clone() });
-        }
         match self.manager.get(&pod_path(&key.namespace, &key.name)).await {
             Ok(object) => {
                 let pod = read(&object)?;
                 match uid.filter(|uid| **uid != pod.uid) {
-                    Some(uid) => Ok(Done::LocalGone { key: key.clone(), uid: uid.clone() }),
+                    Some(uid) => Ok(Done::LocalGone {
+                        key: key.clone(),
+                        uid: uid.clone(),
+                    }),
                     None => Ok(Done::Local(Box::new(pod))),
                 }
             }
-            Err(CallError::Answered { code: 404, .. }) => {
-                Ok(Done::LocalGone { key: key.clone(), uid: uid.cloned().unwrap_or_else(|| "".into()) })
-            }
+            Err(CallError::Answered { code: 404, .. }) => Ok(Done::LocalGone {
+                key: key.clone(),
+                uid: uid.cloned().unwrap_or_else(|| "".into()),
+            }),
             Err(error) => Err(unavailable(&manager(), &error)),
         }
     }
@@ -125,12 +139,18 @@ impl Executor {
         let path = format!("{}{subresource}", pod_path(&local.key.namespace, &local.key.name));
         match self.manager.patch(&path, kind, patch).await {
             Ok(object) => Ok(Done::Local(Box::new(read(&object)?))),
-            Err(CallError::Answered { code: 404, .. }) => {
-                Err(Failure::Stale(Done::LocalGone { key: local.key.clone(), uid: local.uid.clone() }))
-            }
-            Err(CallError::Answered { code: code @ (409 | 422 | 400 | 403), message, .. }) => {
+            Err(CallError::Answered { code: 404, .. }) => Err(Failure::Stale(Done::LocalGone {
+                key: local.key.clone(),
+                uid: local.uid.clone(),
+            })),
+            Err(CallError::Answered {
+                code: code @ (409 | 422 | 400 | 403),
+                message,
+                ..
+            }) => {
                 let seen = self.look_at_local(&local.key, Some(&local.uid)).await?;
-                let unchanged = matches!(&seen, Done::Local(pod) if pod.resource_version == local.resource_version);
+                let unchanged =
+                    matches!(&seen, Done::Local(pod) if pod.resource_version == local.resource_version);
                 match (unchanged, code) {
                     (true, 400 | 403 | 422) => Err(Failure::Content { message }),
                     (true | false, _) => Err(Failure::Stale(seen)),
@@ -142,13 +162,17 @@ impl Executor {
 }
 
 fn with_ours(finalizers: &[String]) -> Vec<String> {
-    let others = finalizers.iter().filter(|name| *name != names::REMOTE_COPY).cloned();
+    let others = finalizers
+        .iter()
+        .filter(|name| *name != names::REMOTE_COPY)
+        .cloned();
     others.chain([names::REMOTE_COPY.to_owned()]).collect()
 }
 
 fn read(object: &RawObject) -> Result<LocalPod, Failure> {
-    LocalPod::parse(object.json().clone())
-        .map_err(|error| Failure::Content { message: format!("the pod cannot be read: {error}") })
+    LocalPod::parse(object.json().clone()).map_err(|error| Failure::Content {
+        message: format!("the pod cannot be read: {error}"),
+    })
 }
 
 fn manager() -> Arc<str> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Done, Executor, Failure, unavailable};
+use super::{Done, Executor, Failure, Way, unavailable};
 use crate::cluster::api::{CallError, PatchKind, Preconditions, pod_path};
 use crate::cluster::raw::RawObject;
 use crate::cluster::worker::connect::identify;
@@ -24,18 +24,33 @@ impl Executor {
         copy: &Value,
         create_namespace: bool,
     ) -> Result<Done, Failure> {
-        let (worker, connection) = self.worker(name)?;
+        let Way {
+            worker,
+            connection,
+            _place,
+        } = self.worker(name)?;
         let namespace = &local.key.namespace;
-        let space = worker.spaces.ensure(&connection, &self.origin, namespace, create_namespace).await;
+        let space = worker
+            .spaces
+            .ensure(&connection, &self.origin, namespace, create_namespace)
+            .await;
         let uid = space.map_err(|not_usable| not_usable_failure(name, not_usable))?;
         let mut copy = copy.clone();
-        set_owner(&mut copy, &NamespaceOwner { name: namespace, uid: &uid });
+        set_owner(
+            &mut copy,
+            &NamespaceOwner {
+                name: namespace,
+                uid: &uid,
+            },
+        );
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         match connection.clients.calls.create(&path, &copy).await {
             Ok(object) => remote(name, &object),
-            Err(CallError::Answered { code: 409, ref reason, .. }) if reason == "AlreadyExists" => {
-                self.who_has_the_name(&worker, &connection, &local.key).await
-            }
+            Err(CallError::Answered {
+                code: 409,
+                ref reason,
+                ..
+            }) if reason == "AlreadyExists" => self.who_has_the_name(&worker, &connection, &local.key).await,
             Err(error) => Err(create_failure(&worker, namespace, error)),
         }
     }
@@ -48,7 +63,12 @@ impl Executor {
         key: &PodKey,
     ) -> Result<Done, Failure> {
         let name = &worker.name;
-        match connection.clients.calls.get(&pod_path(&key.namespace, &key.name)).await {
+        match connection
+            .clients
+            .calls
+            .get(&pod_path(&key.namespace, &key.name))
+            .await
+        {
             Ok(object) if RemotePod::is_ours(object.json(), &self.origin) => remote(name, &object),
             Ok(_) => Err(Failure::Refused {
                 worker: name.clone(),
@@ -70,7 +90,9 @@ impl Executor {
         target: &RemoteTarget,
         gate: usize,
     ) -> Result<Done, Failure> {
-        let (_, connection) = self.worker(&target.worker)?;
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker)?;
         let place = format!("/spec/schedulingGates/{gate}");
         let mut patch = vec![
             json!({"op": "test", "path": "/metadata/uid", "value": &**committed.remote_uid()}),
@@ -81,12 +103,20 @@ impl Executor {
             patch.remove(0);
         }
         let path = pod_path(&target.key.namespace, &target.key.name);
-        match connection.clients.calls.patch(&path, PatchKind::Json, &patch.into()).await {
+        match connection
+            .clients
+            .calls
+            .patch(&path, PatchKind::Json, &patch.into())
+            .await
+        {
             Ok(object) => remote(&target.worker, &object),
-            Err(CallError::Answered { code: code @ (404 | 409 | 422), message, .. }) => {
+            Err(CallError::Answered {
+                code: code @ (404 | 409 | 422),
+                message,
+                ..
+            }) => {
                 let seen = self.look_at_remote(&connection, target).await?;
-                let still_gated =
-                    matches!(&seen, Done::Remote { pod, .. } if pod.uid == target.uid && pod.gate == Some(gate));
+                let still_gated = matches!(&seen, Done::Remote { pod, .. } if pod.uid == target.uid && pod.gate == Some(gate));
                 match (still_gated, code) {
                     (true, 422) => Err(Failure::NotYet {
                         worker: target.worker.clone(),
@@ -96,7 +126,9 @@ impl Executor {
                     (true | false, _) => Err(Failure::Stale(seen)),
                 }
             }
-            Err(CallError::Answered { code: 403, message, .. }) => Err(Failure::NotYet {
+            Err(CallError::Answered {
+                code: 403, message, ..
+            }) => Err(Failure::NotYet {
                 worker: target.worker.clone(),
                 reason: "OpenForbidden".to_owned(),
                 message,
@@ -111,10 +143,15 @@ impl Executor {
         target: &RemoteTarget,
         resource_version: Option<&Arc<str>>,
     ) -> Result<Done, Failure> {
-        let (_, connection) = self.worker(&target.worker)?;
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker)?;
         let path = pod_path(&target.key.namespace, &target.key.name);
         let resource_version = resource_version.filter(|_| !dropped(Fault::TakeBackVersion));
-        let only = Preconditions { uid: &target.uid, resource_version: resource_version.map(|version| &**version) };
+        let only = Preconditions {
+            uid: &target.uid,
+            resource_version: resource_version.map(|version| &**version),
+        };
         let api = &connection.clients.calls;
         let answer = match dropped(Fault::DeleteUid) {
             true => api.delete_with(&path, &json!({})).await,
@@ -129,7 +166,9 @@ impl Executor {
             Err(CallError::Answered { code: 404 | 409, .. }) => {
                 Err(Failure::Stale(self.look_at_remote(&connection, target).await?))
             }
-            Err(CallError::Answered { code: 403, message, .. }) => Err(Failure::NotYet {
+            Err(CallError::Answered {
+                code: 403, message, ..
+            }) => Err(Failure::NotYet {
                 worker: target.worker.clone(),
                 reason: "DeleteForbidden".to_owned(),
                 message,
@@ -154,13 +193,20 @@ impl Executor {
         if dropped(Fault::RemoteProof) {
             return Ok(proven(target));
         }
-        let (_, connection) = self.worker(&target.worker)?;
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker)?;
         match self.look_at_remote(&connection, target).await? {
             Done::Absent { .. } => {}
             seen => return Ok(seen),
         }
-        let unidentified = |words: String| Failure::Unavailable { cluster: target.worker.clone(), words };
-        let uid = identify(&connection.clients).await.map_err(|problem| unidentified(problem.message))?;
+        let unidentified = |words: String| Failure::Unavailable {
+            cluster: target.worker.clone(),
+            words,
+        };
+        let uid = identify(&connection.clients)
+            .await
+            .map_err(|problem| unidentified(problem.message))?;
         if uid == *cluster_uid {
             Ok(proven(target))
         } else {
@@ -174,7 +220,12 @@ impl Executor {
             key: target.key.clone(),
             uid: target.uid.clone(),
         };
-        match connection.clients.calls.get(&pod_path(&target.key.namespace, &target.key.name)).await {
+        match connection
+            .clients
+            .calls
+            .get(&pod_path(&target.key.namespace, &target.key.name))
+            .await
+        {
             Ok(object) => match remote(&target.worker, &object)? {
                 Done::Remote { pod, .. } if pod.uid != target.uid => Ok(absent()),
                 seen => Ok(seen),
@@ -187,7 +238,10 @@ impl Executor {
 
 fn remote(worker: &Arc<str>, object: &RawObject) -> Result<Done, Failure> {
     match RemotePod::parse(object.json().clone()) {
-        Ok(pod) => Ok(Done::Remote { worker: worker.clone(), pod: Box::new(pod) }),
+        Ok(pod) => Ok(Done::Remote {
+            worker: worker.clone(),
+            pod: Box::new(pod),
+        }),
         Err(error) => Err(Failure::Unavailable {
             cluster: worker.clone(),
             words: format!("the answer is no readable pod: {error}"),
@@ -197,12 +251,16 @@ fn remote(worker: &Arc<str>, object: &RawObject) -> Result<Done, Failure> {
 
 fn not_usable_failure(worker: &Arc<str>, not_usable: NotUsable) -> Failure {
     match not_usable {
-        NotUsable::Refused { reason, message } => {
-            Failure::Refused { worker: worker.clone(), reason: reason.to_owned(), message }
-        }
-        NotUsable::NotYet { reason, message } => {
-            Failure::NotYet { worker: worker.clone(), reason: reason.to_owned(), message }
-        }
+        NotUsable::Refused { reason, message } => Failure::Refused {
+            worker: worker.clone(),
+            reason: reason.to_owned(),
+            message,
+        },
+        NotUsable::NotYet { reason, message } => Failure::NotYet {
+            worker: worker.clone(),
+            reason: reason.to_owned(),
+            message,
+        },
         NotUsable::Call(error) => unavailable(worker, &error),
     }
 }
@@ -211,19 +269,45 @@ fn not_usable_failure(worker: &Arc<str>, not_usable: NotUsable) -> Failure {
 /// passes by itself.
 fn create_failure(worker: &Worker, namespace: &str, error: CallError) -> Failure {
     let name = &worker.name;
-    let CallError::Answered { code, reason, message } = error else { return unavailable(name, &error) };
+    let CallError::Answered {
+        code,
+        reason,
+        message,
+    } = error
+    else {
+        return unavailable(name, &error);
+    };
     let passing = message.contains("is being terminated")
         || message.contains("serviceaccount") && message.contains("not found");
     match (code, passing) {
         (404, _) | (403, true) => {
             worker.spaces.forget(namespace);
-            Failure::NotYet { worker: name.clone(), reason: "NamespaceNotReady".to_owned(), message }
+            Failure::NotYet {
+                worker: name.clone(),
+                reason: "NamespaceNotReady".to_owned(),
+                message,
+            }
         }
-        (400 | 403 | 413 | 422, _) => Failure::Refused { worker: name.clone(), reason: word(code, &reason), message },
-        (_, _) => unavailable(name, &CallError::Answered { code, reason, message }),
+        (400 | 403 | 413 | 422, _) => Failure::Refused {
+            worker: name.clone(),
+            reason: word(code, &reason),
+            message,
+        },
+        (_, _) => unavailable(
+            name,
+            &CallError::Answered {
+                code,
+                reason,
+                message,
+            },
+        ),
     }
 }
 
 fn word(code: u16, reason: &str) -> String {
-    if reason.is_empty() { format!("HTTP{code}") } else { reason.to_owned() }
+    if reason.is_empty() {
+        format!("HTTP{code}")
+    } else {
+        reason.to_owned()
+    }
 }

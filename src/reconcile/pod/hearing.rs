@@ -26,13 +26,22 @@ pub fn next(memory: &Memory, now: Instant) -> Option<Ask> {
         Some(heard) => heard.at + AGAIN.saturating_mul(1 << heard.same.min(5)).min(LONGEST),
         None => *since + FIRST,
     };
-    Some(if due <= now { Ask::Now(uid.clone()) } else { Ask::In(due - now) })
+    Some(if due <= now {
+        Ask::Now(uid.clone())
+    } else {
+        Ask::In(due - now)
+    })
 }
 
 /// What is remembered after the Events were read.
 pub fn heard(before: Option<&Heard>, remote: Arc<str>, warning: Option<String>, now: Instant) -> Heard {
     let before = before.filter(|before| before.remote == remote && before.warning == warning);
-    Heard { remote, warning, at: now, same: before.map_or(0, |before| before.same + 1) }
+    Heard {
+        remote,
+        warning,
+        at: now,
+        same: before.map_or(0, |before| before.same + 1),
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +61,12 @@ mod tests {
         assert_eq!(next(&memory, after(6)), Some(Ask::In(Duration::from_secs(29))));
         memory.heard = Some(heard(memory.heard.as_ref(), "u".into(), None, after(35)));
         assert_eq!(next(&memory, after(35)), Some(Ask::In(Duration::from_secs(60))));
-        memory.heard = Some(heard(memory.heard.as_ref(), "u".into(), Some("news".into()), after(95)));
+        memory.heard = Some(heard(
+            memory.heard.as_ref(),
+            "u".into(),
+            Some("news".into()),
+            after(95),
+        ));
         assert_eq!(next(&memory, after(95)), Some(Ask::In(Duration::from_secs(30))));
     }
 

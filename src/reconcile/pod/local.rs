@@ -127,14 +127,24 @@ impl LocalPod {
     /// # Errors
     /// If it is no pod: no name, no UID, or a field of another type.
     pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
-        let PodText { metadata, spec, status } = serde_json::from_str(&json)?;
+        let PodText {
+            metadata,
+            spec,
+            status,
+        } = serde_json::from_str(&json)?;
         let uid: Arc<str> = metadata.uid.into();
         let commit = commit_of(&metadata.annotations, &uid);
         let finalizers = metadata.finalizers;
-        let (ours, other_gates): (Vec<_>, Vec<_>) =
-            spec.scheduling_gates.into_iter().map(|gate| gate.name).partition(|name| name == names::GATE);
+        let (ours, other_gates): (Vec<_>, Vec<_>) = spec
+            .scheduling_gates
+            .into_iter()
+            .map(|gate| gate.name)
+            .partition(|name| name == names::GATE);
         Ok(Self {
-            key: PodKey { namespace: metadata.namespace.into(), name: metadata.name.into() },
+            key: PodKey {
+                namespace: metadata.namespace.into(),
+                name: metadata.name.into(),
+            },
             resource_version: metadata.resource_version.into(),
             attempt: number(&metadata.annotations, names::ATTEMPT),
             seen_open: status
@@ -142,7 +152,10 @@ impl LocalPod {
                 .iter()
                 .any(|condition| condition.kind == names::DISPATCHED && condition.status == "True"),
             seen_scheduled: metadata.annotations.contains_key(names::REMOTE_NODE),
-            root_hint: metadata.annotations.get(names::ROOT).map(|root| root.as_str().into()),
+            root_hint: metadata
+                .annotations
+                .get(names::ROOT)
+                .map(|root| root.as_str().into()),
             commit,
             gated: !ours.is_empty(),
             other_gates,
@@ -205,20 +218,33 @@ impl RemotePod {
     /// # Errors
     /// If it is no pod: no name, no UID, or a field of another type.
     pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
-        let PodText { metadata, spec, status } = serde_json::from_str(&json)?;
+        let PodText {
+            metadata,
+            spec,
+            status,
+        } = serde_json::from_str(&json)?;
         let text = |key: &str| metadata.annotations.get(key).cloned().unwrap_or_default();
         Ok(Self {
             local_uid: text(names::LOCAL_UID).into(),
             attempt: number(&metadata.annotations, names::LOCAL_ATTEMPT),
             source: text(names::SOURCE),
-            key: PodKey { namespace: metadata.namespace.into(), name: metadata.name.into() },
+            key: PodKey {
+                namespace: metadata.namespace.into(),
+                name: metadata.name.into(),
+            },
             uid: metadata.uid.into(),
             resource_version: metadata.resource_version.into(),
-            gate: spec.scheduling_gates.iter().position(|gate| gate.name == names::UNCOMMITTED),
+            gate: spec
+                .scheduling_gates
+                .iter()
+                .position(|gate| gate.name == names::UNCOMMITTED),
             terminating: metadata.deletion_timestamp.is_some(),
             phase: phase(&status.phase),
             node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
-            ready: status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
+            ready: status
+                .conditions
+                .iter()
+                .any(|condition| condition.kind == "Ready" && condition.status == "True"),
             json,
         })
     }
@@ -230,7 +256,10 @@ impl RemotePod {
             metadata: Meta,
         }
         serde_json::from_str::<Labelled>(json).is_ok_and(|Labelled { metadata }| {
-            metadata.labels.get(names::ORIGIN).is_some_and(|found| found == origin)
+            metadata
+                .labels
+                .get(names::ORIGIN)
+                .is_some_and(|found| found == origin)
                 && metadata.annotations.contains_key(names::LOCAL_UID)
         })
     }
@@ -238,7 +267,11 @@ impl RemotePod {
 
 fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
     let text = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
-    match (text(names::REMOTE_UID).split_once('/'), text(names::CLUSTER), text(names::CLUSTER_UID)) {
+    match (
+        text(names::REMOTE_UID).split_once('/'),
+        text(names::CLUSTER),
+        text(names::CLUSTER_UID),
+    ) {
         (None, "", "") => Commit::None,
         (Some((local, remote)), cluster, cluster_uid)
             if local == uid && !remote.is_empty() && !cluster.is_empty() && !cluster_uid.is_empty() =>
@@ -254,15 +287,21 @@ fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
 }
 
 fn controller(owners: Vec<OwnerText>) -> Option<Controller> {
-    owners.into_iter().find(|owner| owner.controller).map(|owner| Controller {
-        kind: owner.kind,
-        name: owner.name,
-        uid: owner.uid.into(),
-    })
+    owners
+        .into_iter()
+        .find(|owner| owner.controller)
+        .map(|owner| Controller {
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid.into(),
+        })
 }
 
 fn number(annotations: &BTreeMap<String, String>, key: &str) -> u64 {
-    annotations.get(key).and_then(|text| text.parse().ok()).unwrap_or(0)
+    annotations
+        .get(key)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
 }
 
 fn phase(text: &str) -> Phase {
@@ -356,7 +395,10 @@ mod tests {
 
     #[test]
     fn a_commit_names_the_pods_own_uid() {
-        check("u/r", expect![[r#"Committed(Committed { cluster: "a", cluster_uid: "cu", remote_uid: "r" })"#]]);
+        check(
+            "u/r",
+            expect![[r#"Committed(Committed { cluster: "a", cluster_uid: "cu", remote_uid: "r" })"#]],
+        );
     }
 
     #[test]

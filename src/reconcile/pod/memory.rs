@@ -13,12 +13,23 @@ pub struct Memories(Mutex<HashMap<PodKey, Memory>>);
 impl Memories {
     /// A copy of what is remembered.
     pub fn get(&self, key: &PodKey) -> Memory {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned().unwrap_or_default()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Changes what is remembered.
     pub fn change(&self, key: &PodKey, change: impl FnOnce(&mut Memory)) {
-        change(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default());
+        change(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(key.clone())
+                .or_default(),
+        );
     }
 
     /// Nothing is left of the pair.
@@ -46,10 +57,10 @@ impl Deciders {
     /// Whether this pod may decide for its workload now. If not, it is told by [`Deciders::done`] of the holder.
     pub fn enter(&self, root: &Arc<str>, key: &PodKey) -> bool {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let decider = held
-            .by_root
-            .entry(root.clone())
-            .or_insert_with(|| Decider { holder: key.clone(), waiting: BTreeSet::new() });
+        let decider = held.by_root.entry(root.clone()).or_insert_with(|| Decider {
+            holder: key.clone(),
+            waiting: BTreeSet::new(),
+        });
         let holds = decider.holder == *key;
         if holds {
             held.root_of.insert(key.clone(), root.clone());
@@ -76,11 +87,18 @@ mod tests {
     fn one_decides_and_the_others_are_told() {
         let deciders = Deciders::default();
         let root: Arc<str> = "root".into();
-        let pod = |name: &str| PodKey { namespace: "n".into(), name: name.into() };
+        let pod = |name: &str| PodKey {
+            namespace: "n".into(),
+            name: name.into(),
+        };
         assert!(deciders.enter(&root, &pod("a")));
         assert!(deciders.enter(&root, &pod("a")), "the holder may look twice");
         assert!(!deciders.enter(&root, &pod("b")));
-        assert_eq!(deciders.done(&pod("b")), BTreeSet::new(), "who only waits ends nothing");
+        assert_eq!(
+            deciders.done(&pod("b")),
+            BTreeSet::new(),
+            "who only waits ends nothing"
+        );
         assert_eq!(deciders.done(&pod("a")), BTreeSet::from([pod("b")]));
         assert!(deciders.enter(&root, &pod("b")));
     }

@@ -67,13 +67,19 @@ impl PodMetrics {
         registry.register("step_seconds", "Duration of those calls", new.seconds.clone());
         registry.register("pods_opened", "Remote pods opened", new.opened.clone());
         registry.register("pods_refused", "Pods that a worker refused", new.refused.clone());
-        registry.register("orphans", "Open remote pods without a local pod", new.orphans.clone());
+        registry.register(
+            "orphans",
+            "Open remote pods without a local pod",
+            new.orphans.clone(),
+        );
         new
     }
 
     pub(super) fn step(&self, step: &'static str, result: &'static str, took: Duration) {
         self.steps.get_or_create(&StepLabels { step, result }).inc();
-        self.seconds.get_or_create(&NameLabels { step }).observe(took.as_secs_f64());
+        self.seconds
+            .get_or_create(&NameLabels { step })
+            .observe(took.as_secs_f64());
     }
 
     pub(super) fn opened(&self) {
@@ -81,7 +87,11 @@ impl PodMetrics {
     }
 
     pub(super) fn refused(&self, worker: &Arc<str>) {
-        self.refused.get_or_create(&WorkerLabels { worker: worker.to_string() }).inc();
+        self.refused
+            .get_or_create(&WorkerLabels {
+                worker: worker.to_string(),
+            })
+            .inc();
     }
 
     pub(super) fn orphans(&self, key: &PodKey, orphans: &[RemoteTarget]) {
@@ -93,6 +103,7 @@ impl PodMetrics {
         } else {
             held.insert(key.clone(), orphans.to_vec());
         }
-        self.orphans.set(i64::try_from(held.values().map(Vec::len).sum::<usize>()).unwrap_or(i64::MAX));
+        self.orphans
+            .set(i64::try_from(held.values().map(Vec::len).sum::<usize>()).unwrap_or(i64::MAX));
     }
 }

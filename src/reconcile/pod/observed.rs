@@ -139,6 +139,7 @@ impl Verdict {
             reason: self.reason.clone(),
             message: self.message.clone(),
             retry_in: Some(self.until - now),
+            settling: false,
         })
     }
 }

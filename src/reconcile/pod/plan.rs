@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::local::{LocalPod, RemotePod};
 use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
+use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
 
 /// What to do now, and when to look again.
@@ -28,11 +29,17 @@ pub struct Plan {
 
 impl Plan {
     fn step(step: Step) -> Self {
-        Self { steps: vec![step], ..Self::default() }
+        Self {
+            steps: vec![step],
+            ..Self::default()
+        }
     }
 
     fn wait(duration: Duration) -> Self {
-        Self { look_again: Some(duration), ..Self::default() }
+        Self {
+            look_again: Some(duration),
+            ..Self::default()
+        }
     }
 
     fn and_look_in(mut self, duration: Option<Duration>) -> Self {
@@ -54,13 +61,18 @@ pub fn plan(observed: &Observed, now: &Now) -> Plan {
 }
 
 fn own_pod(observed: &Observed, now: &Now) -> Plan {
-    let Some(local) = &observed.local else { return Plan::default() };
+    let Some(local) = &observed.local else {
+        return Plan::default();
+    };
     if !local.gated {
         return Plan::default();
     }
     let copies = copies(observed, local);
-    if copies.iter().any(|(_, remote)| remote.attempt > local.attempt) {
-        return Plan::step(Step::LookAtLocal { key: observed.key.clone() }); // rule 6
+    let newer = copies.iter().any(|(_, remote)| remote.attempt > local.attempt);
+    if newer && !dropped(Fault::Attempt) {
+        return Plan::step(Step::LookAtLocal {
+            key: observed.key.clone(),
+        }); // rule 6
     }
     match (local.committed(), local.active()) {
         (Some(committed), _) => committed::plan(observed, local, committed, &copies, now),
@@ -74,15 +86,27 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
     let mut steps: Vec<Step> = copies
         .iter()
         .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
-        .map(|(worker, remote)| Step::Delete { remote: target(worker, remote), why: "local pod ended uncommitted" })
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: "local pod ended uncommitted",
+        })
         .collect();
     if copies.iter().any(|(_, remote)| remote.gate.is_none()) {
-        steps.push(Step::LookAtLocal { key: local.key.clone() }); // rule 4: the view is old
+        steps.push(Step::LookAtLocal {
+            key: local.key.clone(),
+        }); // rule 4: the view is old
     } else if let (true, Some(index)) = (local.terminating, local.finalizer) {
         // A finalizer without a valid commit: the object was restored under a new UID.
-        steps.push(Step::ReleaseFinalizer { local: local_target(local), index, same_version: true });
+        steps.push(Step::ReleaseFinalizer {
+            local: local_target(local),
+            index,
+            same_version: true,
+        });
     }
-    Plan { steps, ..Plan::default() }
+    Plan {
+        steps,
+        ..Plan::default()
+    }
 }
 
 /// Copies of exactly this local pod on workers whose lists are complete.
@@ -90,7 +114,13 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
 fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
     let mut copies: Vec<(&WorkerSeen, &RemotePod)> = Vec::new();
     for worker in observed.workers.iter().filter(|worker| worker.synced) {
-        let Some(remote) = worker.remote.as_deref().filter(|remote| remote.local_uid == local.uid) else { continue };
+        let Some(remote) = worker
+            .remote
+            .as_deref()
+            .filter(|remote| remote.local_uid == local.uid)
+        else {
+            continue;
+        };
         if copies.iter().all(|(_, other)| other.uid != remote.uid) {
             copies.push((worker, remote));
         }
@@ -99,7 +129,11 @@ fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, 
 }
 
 fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {
-    RemoteTarget { worker: worker.name.clone(), key: remote.key.clone(), uid: remote.uid.clone() }
+    RemoteTarget {
+        worker: worker.name.clone(),
+        key: remote.key.clone(),
+        uid: remote.uid.clone(),
+    }
 }
 
 fn local_target(local: &LocalPod) -> LocalTarget {
@@ -117,11 +151,18 @@ fn json(text: &str) -> serde_json::Value {
 /// The condition line alone, if it does not stand there yet.
 fn say(local: &LocalPod, dispatched: &Dispatched, now: &Now) -> Option<Step> {
     let patch = crate::pod::mirror::condition_patch(&json(&local.json), dispatched, &now.wall)?;
-    Some(Step::Mirror { local: local_target(local), patch: Box::new(patch) })
+    Some(Step::Mirror {
+        local: local_target(local),
+        patch: Box::new(patch),
+    })
 }
 
 fn waiting(reason: &str, message: impl Into<String>) -> Dispatched {
-    Dispatched { status: false, reason: reason.to_owned(), message: message.into() }
+    Dispatched {
+        status: false,
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
 }
 
 fn mirror_pod_ips(observed: &Observed) -> bool {
@@ -130,3 +171,6 @@ fn mirror_pod_ips(observed: &Observed) -> bool {
         PolicySeen::NotOptedIn | PolicySeen::NotFound(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

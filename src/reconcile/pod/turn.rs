@@ -21,6 +21,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
+const BUSY: Duration = Duration::from_millis(50);
 const NOT_YET: Duration = Duration::from_secs(1);
 /// What passes by itself mostly does so within these tries; then it is told.
 const PATIENCE: u32 = 2;
@@ -41,7 +42,12 @@ impl Turns {
         notes: Notes,
         metrics: Arc<super::metrics::PodMetrics>,
     ) -> Self {
-        Self { world, executor, notes, metrics }
+        Self {
+            world,
+            executor,
+            notes,
+            metrics,
+        }
     }
 
     /// One turn. Answers when to look again even if nothing changes.
@@ -50,8 +56,15 @@ impl Turns {
         let mut taken = 0;
         let turn = loop {
             let now = now();
-            let Some(observed) = self.world.observe(key, now.monotonic) else { break Turn::default() };
-            let Plan { steps, look_again, orphans, deciding: _ } = plan(&observed, &now);
+            let Some(observed) = self.world.observe(key, now.monotonic) else {
+                break Turn::default();
+            };
+            let Plan {
+                steps,
+                look_again,
+                orphans,
+                deciding: _,
+            } = plan(&observed, &now);
             self.metrics.orphans(key, &orphans);
             if steps.is_empty() {
                 self.forget_if_nothing_is_left(&observed);
@@ -64,14 +77,25 @@ impl Turns {
                     Some(Ask::In(pause)) => Some(look_again.map_or(pause, |other| other.min(pause))),
                     None => look_again,
                 };
-                break Turn { look_again, failed: false };
+                break Turn {
+                    look_again,
+                    failed: false,
+                };
             }
             if steps == previous || taken > MOST_STEPS {
-                break Turn { look_again: Some(pause(failures)), failed: true };
+                break Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                };
             }
             match self.steps(&observed, &steps, &mut taken, failures).await {
                 Ok(End::Again) => previous = steps,
-                Ok(End::Wait) => break Turn { look_again, failed: false },
+                Ok(End::Wait) => {
+                    break Turn {
+                        look_again,
+                        failed: false,
+                    };
+                }
                 Err(turn) => break turn,
             }
         };
@@ -91,7 +115,11 @@ impl Turns {
             *taken += 1;
             let started = Instant::now();
             let result = self.executor.execute(step).await;
-            self.metrics.step(step.name(), result.as_ref().err().map_or("ok", Failure::name), started.elapsed());
+            self.metrics.step(
+                step.name(),
+                result.as_ref().err().map_or("ok", Failure::name),
+                started.elapsed(),
+            );
             tracing::debug!(pod = %observed.key, step = step.name(), ok = result.is_ok(), "step");
             match result {
                 Ok(done) => {
@@ -154,10 +182,18 @@ impl Turns {
             }
             Done::Leaving { worker, key, uid } => {
                 if let Some(member) = self.world.fleet.get(&worker) {
-                    member.worker.store.change(&key, &uid, |pod| pod.terminating = true);
+                    member
+                        .worker
+                        .store
+                        .change(&key, &uid, |pod| pod.terminating = true);
                 }
             }
-            Done::ProvenGone { worker, key, cluster_uid, uid } => {
+            Done::ProvenGone {
+                worker,
+                key,
+                cluster_uid,
+                uid,
+            } => {
                 self.world.memories.change(&key, |memory| {
                     memory.remote_gone.insert((cluster_uid, uid.clone()));
                 });
@@ -177,7 +213,11 @@ impl Turns {
         let key = &observed.key;
         match failure {
             Failure::Stale(_) => Turn::soon(),
-            Failure::Refused { worker, reason, message } => {
+            Failure::Refused {
+                worker,
+                reason,
+                message,
+            } => {
                 self.refuse(key, &worker, &reason, &message);
                 self.metrics.refused(&worker);
                 if let Some(local) = &observed.local {
@@ -185,24 +225,41 @@ impl Turns {
                 }
                 Turn::soon()
             }
-            Failure::NotYet { worker, reason, message } => {
+            Failure::NotYet {
+                worker,
+                reason,
+                message,
+            } => {
                 tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
                 self.wait(key, &worker, &reason, &message);
                 if let Some(local) = observed.local.as_ref().filter(|_| failures >= PATIENCE) {
                     self.notes.warn(local, &reason, &format!("{worker}: {message}"));
                 }
-                Turn { look_again: Some(pause(failures).max(NOT_YET)), failed: true }
+                Turn {
+                    look_again: Some(pause(failures).max(NOT_YET)),
+                    failed: true,
+                }
             }
             Failure::Content { message } => {
                 tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, "WriteRefused", &message);
                 }
-                Turn { look_again: Some(pause(failures).max(NOT_YET)), failed: true }
+                Turn {
+                    look_again: Some(pause(failures).max(NOT_YET)),
+                    failed: true,
+                }
             }
+            Failure::Busy => Turn {
+                look_again: Some(BUSY),
+                failed: false,
+            },
             Failure::Unavailable { cluster, words } => {
                 tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
-                Turn { look_again: Some(pause(failures)), failed: true }
+                Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                }
             }
         }
     }
@@ -210,7 +267,9 @@ impl Turns {
     fn refuse(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
         self.world.memories.change(key, |memory| {
             let refusals = memory.verdicts.get(worker).map_or(0, |verdict| verdict.refusals);
-            let wait = FIRST_VERDICT.saturating_mul(1 << refusals.min(6)).min(LONGEST_VERDICT);
+            let wait = FIRST_VERDICT
+                .saturating_mul(1 << refusals.min(6))
+                .min(LONGEST_VERDICT);
             let verdict = Verdict {
                 reason: reason.to_owned(),
                 message: message.to_owned(),
@@ -224,17 +283,22 @@ impl Turns {
     /// A passing reason is shown like a verdict, but the same worker is asked again at once when it is over.
     fn wait(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
         let shown = format!("{worker}: {message} ({reason})");
-        self.world.memories.change(key, |memory| memory.passing = Some(shown));
+        self.world
+            .memories
+            .change(key, |memory| memory.passing = Some(shown));
     }
 
     fn note(&self, observed: &Observed, step: &Step) {
         let Some(local) = &observed.local else { return };
         let note = match step {
             Step::Open { remote, .. } => Note::normal("Dispatched", format!("runs on {}", remote.worker)),
-            Step::TakeBack { remote, reason, .. } => {
-                Note::warning("TakenBack", format!("{} did not schedule it: {reason}", remote.worker))
+            Step::TakeBack { remote, reason, .. } => Note::warning(
+                "TakenBack",
+                format!("{} did not schedule it: {reason}", remote.worker),
+            ),
+            Step::Fail { reason, .. } => {
+                Note::warning(reason, "its remote pod is lost; see condition Dispatched")
             }
-            Step::Fail { reason, .. } => Note::warning(reason, "its remote pod is lost; see condition Dispatched"),
             Step::Prepare { .. }
             | Step::Commit { .. }
             | Step::Delete { .. }
@@ -250,7 +314,11 @@ impl Turns {
 
     /// Reads the worker's Events about the pod. No answer is no news: it is asked again later.
     async fn hear(&self, observed: &Observed, remote: Arc<str>) {
-        let cluster = observed.local.as_ref().and_then(|local| local.committed()).map(|committed| committed.cluster());
+        let cluster = observed
+            .local
+            .as_ref()
+            .and_then(|local| local.committed())
+            .map(|committed| committed.cluster());
         let connection = cluster
             .and_then(|cluster| self.world.fleet.get(cluster))
             .filter(|member| member.worker.lost().is_none())
@@ -260,7 +328,12 @@ impl Turns {
             None => None,
         };
         self.world.memories.change(&observed.key, |memory| {
-            memory.heard = Some(hearing::heard(memory.heard.as_ref(), remote, warning, Instant::now()));
+            memory.heard = Some(hearing::heard(
+                memory.heard.as_ref(),
+                remote,
+                warning,
+                Instant::now(),
+            ));
         });
     }
 
@@ -294,12 +367,17 @@ pub struct Turn {
 
 impl Turn {
     fn soon() -> Self {
-        Self { look_again: Some(Duration::from_millis(1)), failed: false }
+        Self {
+            look_again: Some(Duration::from_millis(1)),
+            failed: false,
+        }
     }
 }
 
 fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.min(8)).min(LONGEST_PAUSE)
+    FIRST_PAUSE
+        .saturating_mul(1 << failures.min(8))
+        .min(LONGEST_PAUSE)
 }
 
 fn now() -> Now {

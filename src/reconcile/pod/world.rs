@@ -69,8 +69,19 @@ impl World {
         self.remember(key, local.as_deref(), &workers, now);
         let memory = self.memories.get(key);
         let policy = self.policy(key, &members, &memory, now);
-        let root = local.as_deref().map(|local| self.root(local, &policy)).unwrap_or_default();
-        Some(Observed { key: key.clone(), origin: self.origin.clone(), local, workers, policy, root, memory })
+        let root = local
+            .as_deref()
+            .map(|local| self.root(local, &policy))
+            .unwrap_or_default();
+        Some(Observed {
+            key: key.clone(),
+            origin: self.origin.clone(),
+            local,
+            workers,
+            policy,
+            root,
+            memory,
+        })
     }
 
     /// The workload on top of a pod, if it has one.
@@ -102,10 +113,16 @@ impl World {
     /// of `unschedulableAfter`, and that of asking for the worker's Events.
     fn remember(&self, key: &PodKey, local: Option<&LocalPod>, workers: &[WorkerSeen], now: Instant) {
         let opened = local.and_then(LocalPod::committed).and_then(|committed| {
-            let remote = workers.iter().find(|worker| worker.name == *committed.cluster())?.remote.as_ref()?;
+            let remote = workers
+                .iter()
+                .find(|worker| worker.name == *committed.cluster())?
+                .remote
+                .as_ref()?;
             (remote.uid == *committed.remote_uid() && remote.gate.is_none()).then_some(remote)
         });
-        let unscheduled = opened.filter(|remote| remote.node.is_none()).map(|remote| remote.uid.clone());
+        let unscheduled = opened
+            .filter(|remote| remote.node.is_none())
+            .map(|remote| remote.uid.clone());
         let unready = opened
             .filter(|remote| !remote.ready && !remote.terminating && remote.phase != Phase::Terminal)
             .filter(|_| local.is_some_and(LocalPod::active))
@@ -115,7 +132,9 @@ impl World {
             held.as_ref().map(|(uid, _)| uid) == now.as_ref()
         };
         if !same(&held.unscheduled_since, &unscheduled) {
-            self.memories.change(key, |memory| memory.unscheduled_since = unscheduled.map(|uid| (uid, now)));
+            self.memories.change(key, |memory| {
+                memory.unscheduled_since = unscheduled.map(|uid| (uid, now));
+            });
         }
         if !same(&held.unready_since, &unready) {
             self.memories.change(key, |memory| {
@@ -126,11 +145,17 @@ impl World {
     }
 
     fn policy(&self, key: &PodKey, members: &[Member], memory: &Memory, now: Instant) -> PolicySeen {
-        let Some(name) = self.namespaces.get(&key.namespace).and_then(|opt_in| opt_in.dispatch) else {
+        let Some(name) = self
+            .namespaces
+            .get(&key.namespace)
+            .and_then(|opt_in| opt_in.dispatch)
+        else {
             return PolicySeen::NotOptedIn;
         };
         let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(policy) = policies.get(&*name) else { return PolicySeen::NotFound(name.to_string()) };
+        let Some(policy) = policies.get(&*name) else {
+            return PolicySeen::NotFound(name.to_string());
+        };
         let spec = &policy.spec;
         let candidates = spec
             .clusters
@@ -154,11 +179,15 @@ impl World {
     }
 
     fn root(&self, local: &LocalPod, policy: &PolicySeen) -> RootSeen {
-        let Some(root) = self.root_of(local) else { return RootSeen::default() };
+        let Some(root) = self.root_of(local) else {
+            return RootSeen::default();
+        };
         let mut clusters: BTreeMap<Arc<str>, (usize, bool)> = BTreeMap::new();
         for member in self.owners.members(&root) {
             for sibling in self.locals.in_group(&member) {
-                let Some(committed) = sibling.committed() else { continue };
+                let Some(committed) = sibling.committed() else {
+                    continue;
+                };
                 let counts = sibling.key != local.key
                     && sibling.key.namespace == local.key.namespace
                     && sibling.phase != Phase::Terminal;
@@ -174,7 +203,11 @@ impl World {
         let scheduled = most.is_some_and(|(_, (_, scheduled))| *scheduled);
         let colocates = matches!(policy, PolicySeen::Policy(rules) if rules.colocate == Colocate::Owner);
         let decides = colocates && fixed.is_none() && local.active() && local.committed().is_none();
-        RootSeen { deciding: decides && !self.deciders.enter(&root, &local.key), fixed, scheduled }
+        RootSeen {
+            deciding: decides && !self.deciders.enter(&root, &local.key),
+            fixed,
+            scheduled,
+        }
     }
 }
 
@@ -182,7 +215,10 @@ fn seen(member: &Member, key: &PodKey) -> WorkerSeen {
     let worker = &member.worker;
     WorkerSeen {
         name: worker.name.clone(),
-        cluster_uid: worker.connection().map(|connection| connection.cluster_uid.clone()).unwrap_or_default(),
+        cluster_uid: worker
+            .connection()
+            .map(|connection| connection.cluster_uid.clone())
+            .unwrap_or_default(),
         synced: worker.synced(&key.namespace),
         lost: worker.lost().map(|words| words.to_string()),
         remote: worker.store.get(key),
@@ -197,10 +233,18 @@ fn rejection(
     now: Instant,
 ) -> Option<Rejection> {
     let because = |reason: &str, message: String| {
-        Some(Rejection { reason: reason.to_owned(), message, retry_in: None })
+        Some(Rejection {
+            reason: reason.to_owned(),
+            message,
+            retry_in: None,
+            settling: false,
+        })
     };
     let Some(member) = members.iter().find(|member| &*member.worker.name == cluster) else {
-        return because("ClusterNotFound", format!("there is no WorkerCluster {cluster:?}"));
+        return because(
+            "ClusterNotFound",
+            format!("there is no WorkerCluster {cluster:?}"),
+        );
     };
     if let Some(twin) = twin_of(members, &member.worker) {
         return because("DuplicateCluster", same_cluster(&twin));
@@ -208,6 +252,9 @@ fn rejection(
     if member.cordoned {
         return because("Cordoned", "spec.cordoned is true".to_owned());
     }
-    let verdict = memory.verdicts.get(cluster).and_then(|verdict| verdict.rejection(now));
+    let verdict = memory
+        .verdicts
+        .get(cluster)
+        .and_then(|verdict| verdict.rejection(now));
     member.worker.rejection(&key.namespace).or(verdict)
 }

@@ -33,6 +33,7 @@ pub use report::{ConfigReport, ConfigState, missing};
 const CALL: Duration = Duration::from_secs(10);
 
 /// Watches all objects of `desired` until `shutdown`. `ca_bundle` is PEM; empty means that there is none yet.
+/// `client` must be one for watches, without a read timeout; the calls made here have their own.
 ///
 /// `report` is called at every change of state, and once for each object as soon as it was looked for.
 pub async fn keep(
@@ -57,6 +58,7 @@ pub async fn keep(
             report: report.clone(),
             seen: Seen::NotYet,
             listed: None,
+            blind: false,
             accepted: None,
             told: None,
             pace: Pace::default(),
@@ -82,6 +84,8 @@ struct Keeper {
     seen: Seen,
     /// What a list has shown so far; counts when the list is complete.
     listed: Option<Value>,
+    /// The watch did not start: what was seen may be old, and the object is read.
+    blind: bool,
     /// What the API server made of our write, if it is not what we wrote.
     accepted: Option<Value>,
     told: Option<ConfigState>,
@@ -170,9 +174,13 @@ impl Keeper {
                 self.seen = Seen::Absent;
                 return true;
             }
+            // An open watch that breaks goes on from where it was; only one that cannot start leaves us blind.
+            Watched::Failed(watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)) => {}
             Watched::Failed(error) => {
                 self.tell(ConfigState::Failed(format!("watch: {}", chain(&error))))
                     .await;
+                self.blind = true;
+                return true;
             }
         }
         false
@@ -180,6 +188,15 @@ impl Keeper {
 
     /// Compares, and undoes what differs.
     async fn look(&mut self, ca_bundle: &[u8]) -> Next {
+        if self.blind {
+            if let Some(time) = self.pace.wait(Instant::now()) {
+                return Next::At(time);
+            }
+            match self.read().await {
+                Ok(()) => self.blind = false,
+                Err(error) => return self.fail(error).await,
+            }
+        }
         let live = match &self.seen {
             Seen::NotYet => return Next::Rest,
             Seen::Absent => {
@@ -208,28 +225,34 @@ impl Keeper {
                 self.tell(state).await;
                 Next::Rest
             }
-            Err(error) => {
-                self.pace.failed(Instant::now());
-                self.tell(ConfigState::Failed(error)).await;
-                self.pace.wait(Instant::now()).map_or(Next::Rest, Next::At)
-            }
+            Err(error) => self.fail(error).await,
         }
+    }
+
+    async fn fail(&mut self, error: String) -> Next {
+        self.pace.failed(Instant::now());
+        self.tell(ConfigState::Failed(error)).await;
+        self.pace.wait(Instant::now()).map_or(Next::Rest, Next::At)
+    }
+
+    async fn read(&mut self) -> Result<(), String> {
+        let object = in_time("read", self.api.get_opt(&self.layer.name)).await?;
+        self.seen = Seen::of(object.as_ref().map(value));
+        Ok(())
     }
 
     /// Reads the object again, since the watch may be behind our own last write, and patches it.
     async fn undo(&mut self, ca_bundle: &[u8]) -> Result<ConfigState, String> {
-        let name = &self.layer.name;
-        let live = in_time("read", self.api.get_opt(name))
-            .await?
-            .map(|object| value(&object));
-        let Some(live) = live else {
-            self.seen = Seen::Absent;
-            return Ok(ConfigState::Missing);
+        self.read().await?;
+        let live = match &self.seen {
+            Seen::NotYet | Seen::Absent => return Ok(ConfigState::Missing),
+            Seen::Present(live) => live,
         };
-        let Some(patch) = plan(&self.layer, &live, ca_bundle) else {
-            self.seen = Seen::Present(live);
+        let Some(patch) = plan(&self.layer, live, ca_bundle) else {
             return Ok(ConfigState::Current);
         };
+        let ours = differs_in_bundle_only(&self.layer, live);
+        let name = &self.layer.name;
         let params = PatchParams {
             field_manager: Some(PORTCULLIS.to_owned()),
             ..PatchParams::default()
@@ -239,7 +262,6 @@ impl Keeper {
         let kept_otherwise = plan(&self.layer, &answer, ca_bundle).is_some();
         self.accepted = kept_otherwise.then(|| content(self.layer.kind, &answer).clone());
         self.seen = Seen::Present(answer);
-        let ours = differs_in_bundle_only(&self.layer, &live);
         Ok(if ours {
             ConfigState::BundleWritten
         } else {

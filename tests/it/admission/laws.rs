@@ -131,7 +131,7 @@ proptest! {
 fn numbers_that_no_type_holds_pass_by() {
     let big = "1".repeat(1_000_000);
     for number in ["1e999", "-0.0", "18446744073709551616", "1.00", big.as_str()] {
-        let body = review("pods", "CREATE", &pod(), &Value::Null).to_string();
+        let body = as_go_writes(&review("pods", "CREATE", &pod(), &Value::Null));
         let body = body.replace(
             r#""restartPolicy":"Always""#,
             &format!(r#""fromTheFuture":{number}"#),

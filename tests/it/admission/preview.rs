@@ -1,10 +1,10 @@
 //! `portcullis preview admission`: what a user reads before he applies anything.
 
 use super::*;
-use portcullis::cli::sources::Source;
 use portcullis::cli::preview_admission::{
     Args, Output, Preview, PreviewError, namespace_labels, parse_label, preview, preview_admission,
 };
+use portcullis::cli::sources::Source;
 
 fn run(text: &str, labels: &[&str], output: Output) -> Result<Preview, PreviewError> {
     let source = Source {

@@ -13,6 +13,7 @@
 //!
 //! Nothing here uses the product's code: what the ledger knows of its keys, it spells itself.
 
+pub mod chaos;
 mod cluster;
 pub mod detached;
 mod install;

@@ -27,6 +27,8 @@ pub struct PortcullisOptions {
     pub env: Vec<(String, String)>,
     /// Goes on after this process; [`crate::detached::end_all`] of its folder ends it.
     pub detached: bool,
+    /// If not its own: a second process beside the one that the configurations name.
+    pub webhook_url: Option<String>,
 }
 
 impl PortcullisOptions {
@@ -39,6 +41,7 @@ impl PortcullisOptions {
             folder: folder.to_owned(),
             args: Vec::new(),
             env: Vec::new(),
+            webhook_url: None,
             detached: false,
         }
     }
@@ -111,11 +114,16 @@ impl Portcullis {
             ..
         } = &self.options;
         let webhook = self.webhook.address();
+        let url = self
+            .options
+            .webhook_url
+            .clone()
+            .unwrap_or_else(|| format!("https://{webhook}"));
         let mut command = vec![
             binary.display().to_string(),
             "serve".to_owned(),
             format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--webhook-url=https://{webhook}"),
+            format!("--webhook-url={url}"),
             format!("--webhook-bind={webhook}"),
             format!("--metrics-bind={}", self.metrics.address()),
         ];

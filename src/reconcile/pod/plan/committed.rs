@@ -19,15 +19,28 @@ pub(super) fn plan(
     let losers = copies // rule 12
         .iter()
         .filter(|(_, remote)| remote.uid != *committed.remote_uid() && !remote.terminating)
-        .map(|(worker, remote)| Step::Delete { remote: target(worker, remote), why: "another copy is committed" });
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: "another copy is committed",
+        });
     plan.steps.splice(0..0, losers);
     plan
 }
 
 fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &Now) -> Plan {
-    let worker = observed.workers.iter().find(|worker| worker.name == *committed.cluster());
+    let worker = observed
+        .workers
+        .iter()
+        .find(|worker| worker.name == *committed.cluster());
     let worker = match worker {
-        None => return lost(local, committed, "its WorkerCluster is not registered any more", now),
+        None => {
+            return lost(
+                local,
+                committed,
+                "its WorkerCluster is not registered any more",
+                now,
+            );
+        }
         Some(worker) => worker,
     };
     if let Some(why) = &worker.lost {
@@ -37,9 +50,17 @@ fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &No
         return Plan::default();
     }
     if worker.cluster_uid != *committed.cluster_uid() {
-        return lost(local, committed, "its kubeconfig leads to another cluster than the one that has the pod", now);
+        return lost(
+            local,
+            committed,
+            "its kubeconfig leads to another cluster than the one that has the pod",
+            now,
+        );
     }
-    let remote = worker.remote.as_deref().filter(|remote| remote.uid == *committed.remote_uid());
+    let remote = worker
+        .remote
+        .as_deref()
+        .filter(|remote| remote.uid == *committed.remote_uid());
     match (remote, local.terminating, local.phase == Phase::Terminal) {
         (Some(remote), true, _) => terminating(local, remote, worker, now),
         (Some(remote), false, true) => finished(observed, local, remote, worker, now),
@@ -63,15 +84,22 @@ fn active(
     worker: &WorkerSeen,
     now: &Now,
 ) -> Plan {
-    let Some(gate) = remote.gate else { return opened(observed, local, remote, worker, now) };
+    let Some(gate) = remote.gate else {
+        return opened(observed, local, remote, worker, now);
+    };
     match (local.seen_open, remote.terminating) {
-        (false, false) => {
-            Plan::step(Step::Open { committed: committed.clone(), remote: target(worker, remote), gate })
-        }
+        (false, false) => Plan::step(Step::Open {
+            committed: committed.clone(),
+            remote: target(worker, remote),
+            gate,
+        }),
         (true, false) => fail(
             local,
             "RemoteRolledBack",
-            &format!("its copy on {} stands there as before it was opened: the cluster was restored from a backup", worker.name),
+            &format!(
+                "its copy on {} stands there as before it was opened: the cluster was restored from a backup",
+                worker.name
+            ),
             now,
         ),
         (_, true) => Plan::default(), // deleted on the worker before it was opened; absence follows
@@ -82,19 +110,33 @@ fn opened(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &Wo
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
     let dispatched = Dispatched {
         status: true,
-        reason: if remote.node.is_some() { "Scheduled" } else { "WaitingOnWorker" }.to_owned(),
+        reason: if remote.node.is_some() {
+            "Scheduled"
+        } else {
+            "WaitingOnWorker"
+        }
+        .to_owned(),
         message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
-    Plan { steps: mirrored.into_iter().chain(take_back).collect(), look_again, ..Plan::default() }
+    Plan {
+        steps: mirrored.into_iter().chain(take_back).collect(),
+        look_again,
+        ..Plan::default()
+    }
 }
 
 /// Where it is, and what keeps it from being ready: what its status says, and the worker's last Warning about it.
 fn on_worker(worker: &WorkerSeen, remote: &RemotePod, memory: &Memory) -> String {
     let waits = mirror::waiting_reason(&json(&remote.json));
-    let heard = memory.heard.as_ref().filter(|heard| heard.remote == remote.uid && !remote.ready);
+    let heard = memory
+        .heard
+        .as_ref()
+        .filter(|heard| heard.remote == remote.uid && !remote.ready);
     let warning = heard.and_then(|heard| heard.warning.clone()).filter(|warning| {
-        let words = warning.split_once(": ").map_or(warning.as_str(), |(_, words)| words);
+        let words = warning
+            .split_once(": ")
+            .map_or(warning.as_str(), |(_, words)| words);
         !waits.as_ref().is_some_and(|waits| waits.contains(words))
     });
     let wrong: Vec<String> = waits.into_iter().chain(warning).collect();
@@ -113,9 +155,21 @@ fn mirror(
     dispatched: &Dispatched,
     now: &Now,
 ) -> Option<Step> {
-    let options = MirrorOptions { pod_ips: mirror_pod_ips(observed), cluster: worker.name.to_string() };
-    let patch = mirror::mirror(&json(&local.json), &json(&remote.json), dispatched, &options, &now.wall)?;
-    Some(Step::Mirror { local: local_target(local), patch: Box::new(patch) })
+    let options = MirrorOptions {
+        pod_ips: mirror_pod_ips(observed),
+        cluster: worker.name.to_string(),
+    };
+    let patch = mirror::mirror(
+        &json(&local.json),
+        &json(&remote.json),
+        dispatched,
+        &options,
+        &now.wall,
+    )?;
+    Some(Step::Mirror {
+        local: local_target(local),
+        patch: Box::new(patch),
+    })
 }
 
 /// Rule 8: never scheduled for `unschedulableAfter`, and there is somewhere else to go.
@@ -126,16 +180,25 @@ fn unschedulable(
     worker: &WorkerSeen,
     now: &Now,
 ) -> (Option<Step>, Option<Duration>) {
-    let PolicySeen::Policy(rules) = &observed.policy else { return (None, None) };
+    let PolicySeen::Policy(rules) = &observed.policy else {
+        return (None, None);
+    };
     let (Some(limit), None, false) = (rules.unschedulable_after, &remote.node, remote.terminating) else {
         return (None, None);
     };
     if remote.phase != Phase::Waiting || observed.root.scheduled || local.seen_scheduled {
         return (None, None); // its siblings hold it there, or it did run
     }
-    let elsewhere =
-        rules.candidates.iter().any(|other| other.name != worker.name && other.rejection.is_none());
-    let Some((_, since)) = observed.memory.unscheduled_since.as_ref().filter(|(uid, _)| *uid == remote.uid) else {
+    let elsewhere = rules
+        .candidates
+        .iter()
+        .any(|other| other.name != worker.name && other.rejection.is_none());
+    let Some((_, since)) = observed
+        .memory
+        .unscheduled_since
+        .as_ref()
+        .filter(|(uid, _)| *uid == remote.uid)
+    else {
         return (None, Some(limit));
     };
     let waited = now.monotonic.saturating_duration_since(*since);
@@ -165,13 +228,17 @@ fn absent(
     now: &Now,
 ) -> Plan {
     let memory: &Memory = &observed.memory;
-    let gone =
-        memory.remote_gone.contains(&(committed.cluster_uid().clone(), committed.remote_uid().clone()));
+    let gone = memory
+        .remote_gone
+        .contains(&(committed.cluster_uid().clone(), committed.remote_uid().clone()));
     if !gone {
         if terminal && !terminating {
             return Plan::default(); // final: its copy is not missed (R05)
         }
-        return Plan::step(Step::ProveRemoteGone { remote, cluster_uid: committed.cluster_uid().clone() });
+        return Plan::step(Step::ProveRemoteGone {
+            remote,
+            cluster_uid: committed.cluster_uid().clone(),
+        });
     }
     if terminating {
         return match local.finalizer {
@@ -193,7 +260,11 @@ fn absent(
             attempt: local.attempt + 1,
         });
     }
-    if let Some(ended) = memory.ended.as_deref().filter(|ended| ended.uid == *committed.remote_uid()) {
+    if let Some(ended) = memory
+        .ended
+        .as_deref()
+        .filter(|ended| ended.uid == *committed.remote_uid())
+    {
         return the_end(observed, local, committed, ended, now);
     }
     fail(
@@ -205,16 +276,33 @@ fn absent(
 }
 
 /// Rule 10 for a copy that ended and was deleted before its end was mirrored.
-fn the_end(observed: &Observed, local: &LocalPod, committed: &Committed, ended: &RemotePod, now: &Now) -> Plan {
+fn the_end(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    ended: &RemotePod,
+    now: &Now,
+) -> Plan {
     let dispatched = Dispatched {
         status: true,
         reason: "Finished".to_owned(),
         message: format!("ended on {} and was removed there", committed.cluster()),
     };
-    let options =
-        MirrorOptions { pod_ips: mirror_pod_ips(observed), cluster: committed.cluster().to_string() };
-    match mirror::mirror(&json(&local.json), &json(&ended.json), &dispatched, &options, &now.wall) {
-        Some(patch) => Plan::step(Step::Mirror { local: local_target(local), patch: Box::new(patch) }),
+    let options = MirrorOptions {
+        pod_ips: mirror_pod_ips(observed),
+        cluster: committed.cluster().to_string(),
+    };
+    match mirror::mirror(
+        &json(&local.json),
+        &json(&ended.json),
+        &dispatched,
+        &options,
+        &now.wall,
+    ) {
+        Some(patch) => Plan::step(Step::Mirror {
+            local: local_target(local),
+            patch: Box::new(patch),
+        }),
         None => Plan::default(),
     }
 }
@@ -224,35 +312,77 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
     let dispatched = Dispatched {
         status: true,
         reason: "Terminating".to_owned(),
-        message: format!("{}; being deleted there", on_worker(worker, remote, &Memory::default())),
+        message: format!(
+            "{}; being deleted there",
+            on_worker(worker, remote, &Memory::default())
+        ),
     };
-    let delete = (!remote.terminating)
-        .then(|| Step::Delete { remote: target(worker, remote), why: "local pod deleted" });
-    let options = MirrorOptions { pod_ips: false, cluster: worker.name.to_string() };
-    let patch = mirror::mirror(&json(&local.json), &json(&remote.json), &dispatched, &options, &now.wall);
-    let mirrored = patch.map(|patch| Step::Mirror { local: local_target(local), patch: Box::new(patch) });
-    Plan { steps: delete.into_iter().chain(mirrored).collect(), ..Plan::default() }
+    let delete = (!remote.terminating).then(|| Step::Delete {
+        remote: target(worker, remote),
+        why: "local pod deleted",
+    });
+    let options = MirrorOptions {
+        pod_ips: false,
+        cluster: worker.name.to_string(),
+    };
+    let patch = mirror::mirror(
+        &json(&local.json),
+        &json(&remote.json),
+        &dispatched,
+        &options,
+        &now.wall,
+    );
+    let mirrored = patch.map(|patch| Step::Mirror {
+        local: local_target(local),
+        patch: Box::new(patch),
+    });
+    Plan {
+        steps: delete.into_iter().chain(mirrored).collect(),
+        ..Plan::default()
+    }
 }
 
 /// A finished pod keeps its copy (logs!), at most `keepFinished`.
-fn finished(observed: &Observed, local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &Now) -> Plan {
-    let PolicySeen::Policy(rules) = &observed.policy else { return Plan::default() };
-    let (Some(keep), false) = (rules.keep_finished, remote.terminating) else { return Plan::default() };
+fn finished(
+    observed: &Observed,
+    local: &LocalPod,
+    remote: &RemotePod,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> Plan {
+    let PolicySeen::Policy(rules) = &observed.policy else {
+        return Plan::default();
+    };
+    let (Some(keep), false) = (rules.keep_finished, remote.terminating) else {
+        return Plan::default();
+    };
     let _ = local;
-    let Some(ended) = mirror::finished_at(&json(&remote.json)) else { return Plan::default() };
+    let Some(ended) = mirror::finished_at(&json(&remote.json)) else {
+        return Plan::default();
+    };
     let age = Duration::from_secs(u64::try_from(now.epoch_seconds - ended).unwrap_or(0));
     if age >= keep {
-        Plan::step(Step::Delete { remote: target(worker, remote), why: "keepFinished is over" })
+        Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "keepFinished is over",
+        })
     } else {
         Plan::wait(keep - age + Duration::from_secs(1))
     }
 }
 
 fn fail(local: &LocalPod, reason: &'static str, message: &str, now: &Now) -> Plan {
-    let dispatched =
-        Dispatched { status: false, reason: reason.to_owned(), message: message.to_owned() };
+    let dispatched = Dispatched {
+        status: false,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
     let patch = mirror::failed(&json(&local.json), reason, message, &dispatched, &now.wall);
-    Plan::step(Step::Fail { local: local_target(local), patch: Box::new(patch), reason })
+    Plan::step(Step::Fail {
+        local: local_target(local),
+        patch: Box::new(patch),
+        reason,
+    })
 }
 
 /// The worker is not usable: Ready=False with our reason, the phase stays (R47).
@@ -261,14 +391,21 @@ fn lost(local: &LocalPod, committed: &Committed, why: &str, now: &Now) -> Plan {
         return Plan::default();
     }
     let dispatched = Dispatched {
-        status: true,
+        // What was never seen open must not look so afterwards: that would be a rollback (`RemoteRolledBack`).
+        status: local.seen_open,
         reason: "WorkerUnreachable".to_owned(),
         message: format!("{}: {why}; its last known state is shown", committed.cluster()),
     };
     let patch = mirror::worker_lost(&json(&local.json), &dispatched, &now.wall);
     let steps = patch
-        .map(|patch| Step::Mirror { local: local_target(local), patch: Box::new(patch) })
+        .map(|patch| Step::Mirror {
+            local: local_target(local),
+            patch: Box::new(patch),
+        })
         .into_iter()
         .collect();
-    Plan { steps, ..Plan::default() }
+    Plan {
+        steps,
+        ..Plan::default()
+    }
 }

@@ -9,19 +9,23 @@ pub(super) fn plan(observed: &Observed) -> Plan {
     let living = observed.local.as_ref().map(|local| &local.uid);
     let mut plan = Plan::default();
     for worker in observed.workers.iter().filter(|worker| worker.synced) {
-        let Some(remote) = worker.remote.as_deref() else { continue };
+        let Some(remote) = worker.remote.as_deref() else {
+            continue;
+        };
         if Some(&remote.local_uid) == living || remote.local_uid.is_empty() {
             continue; // a pod that names no local pod is not ours (rule 16)
         }
         let gone = observed.memory.local_gone.contains(&remote.local_uid);
         match (remote.gate.is_some(), remote.terminating, gone) {
             (true, true, _) => {}
-            (true, false, true) => plan
-                .steps
-                .push(Step::Delete { remote: target(worker, remote), why: "its local pod is gone" }),
-            (true | false, _, false) => plan
-                .steps
-                .push(Step::ProveLocalGone { key: observed.key.clone(), uid: remote.local_uid.clone() }),
+            (true, false, true) => plan.steps.push(Step::Delete {
+                remote: target(worker, remote),
+                why: "its local pod is gone",
+            }),
+            (true | false, _, false) => plan.steps.push(Step::ProveLocalGone {
+                key: observed.key.clone(),
+                uid: remote.local_uid.clone(),
+            }),
             (false, _, true) => plan.orphans.push(target(worker, remote)),
         }
     }

@@ -8,6 +8,7 @@ use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen}
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
+use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 
 pub(super) fn plan(
@@ -16,23 +17,44 @@ pub(super) fn plan(
     copies: &[(&WorkerSeen, &RemotePod)],
     now: &Now,
 ) -> Plan {
-    if let Some((_, _)) = copies.iter().find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt) {
-        return Plan::step(Step::LookAtLocal { key: local.key.clone() }).and_look_in(Some(Duration::from_secs(2))); // rule 4
+    let opened = copies
+        .iter()
+        .find(|(_, remote)| remote.gate.is_none() && remote.attempt == local.attempt);
+    if let (Some((worker, remote)), true) = (opened, dropped(Fault::OpenedCopy)) {
+        return Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "fault: an opened copy counts as a stray",
+        });
     }
-    if let Some((worker, remote)) =
-        copies.iter().find(|(_, remote)| remote.attempt < local.attempt && !remote.terminating)
+    if opened.is_some() {
+        return Plan::step(Step::LookAtLocal {
+            key: local.key.clone(),
+        })
+        .and_look_in(Some(Duration::from_secs(2))); // rule 4
+    }
+    if let Some((worker, remote)) = copies
+        .iter()
+        .find(|(_, remote)| remote.attempt < local.attempt && !remote.terminating)
     {
-        return Plan::step(Step::Delete { remote: target(worker, remote), why: "of an earlier attempt" }); // rule 5
+        return Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "of an earlier attempt",
+        }); // rule 5
     }
     let rules = match rules(observed) {
         Ok(rules) => rules,
         Err((reason, message)) => return withdraw(local, copies, reason, message, now),
     };
     if !local.other_gates.is_empty() {
-        let message = format!("waits for other scheduling gates: {}", local.other_gates.join(", "));
+        let message = format!(
+            "waits for other scheduling gates: {}",
+            local.other_gates.join(", ")
+        );
         return withdraw(local, copies, "WaitingForGates", message, now);
     }
-    if let Some(plan) = name_is_held(observed, local, now) {
+    if !dropped(Fault::HeldName)
+        && let Some(plan) = name_is_held(observed, local, now)
+    {
         return plan;
     }
     if copies.iter().any(|(_, remote)| remote.terminating) {
@@ -68,10 +90,16 @@ fn withdraw(
     let mut steps: Vec<Step> = copies
         .iter()
         .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
-        .map(|(worker, remote)| Step::Delete { remote: target(worker, remote), why: reason })
+        .map(|(worker, remote)| Step::Delete {
+            remote: target(worker, remote),
+            why: reason,
+        })
         .collect();
     steps.extend(say(local, &waiting(reason, message), now));
-    Plan { steps, ..Plan::default() }
+    Plan {
+        steps,
+        ..Plan::default()
+    }
 }
 
 /// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
@@ -87,9 +115,13 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         })?;
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
     let message = match (holder.terminating, proven) {
-        (true, _) => {
-            waiting("PreviousPodTerminating", format!("{}: the copy of an earlier pod of this name is terminating", worker.name))
-        }
+        (true, _) => waiting(
+            "PreviousPodTerminating",
+            format!(
+                "{}: the copy of an earlier pod of this name is terminating",
+                worker.name
+            ),
+        ),
         (false, true) => waiting(
             "OrphanHoldsName",
             format!(
@@ -100,7 +132,10 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
     };
     let steps = say(local, &message, now).into_iter().collect();
-    Some(Plan { steps, ..Plan::default() })
+    Some(Plan {
+        steps,
+        ..Plan::default()
+    })
 }
 
 fn place(
@@ -110,6 +145,19 @@ fn place(
     rules: &PolicyRules,
     now: &Now,
 ) -> Plan {
+    // What an earlier attempt showed must not look like the next one's: a copy that was seen open and is gated again is
+    // a rollback (`RemoteRolledBack`).
+    let taken_back = waiting(
+        "TakenBack",
+        "its copy was taken back; the next cluster is looked for",
+    );
+    if let Some(step) = say(local, &taken_back, now).filter(|_| local.seen_open) {
+        return Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        };
+    }
     let root = match (&observed.root.fixed, observed.root.deciding) {
         (Some(cluster), _) => RootState::Fixed(cluster.clone()),
         (None, true) => RootState::Deciding,
@@ -119,32 +167,64 @@ fn place(
         // A copy that stands ready is as good as the first choice: it was made there for a reason.
         Choice::Try(first) => ready_copy(rules, copies, &root).unwrap_or(first),
         Choice::Queue => return Plan::default(),
-        Choice::Nowhere { reason, message, retry_in } => {
+        Choice::Soon => return Plan::wait(Duration::from_millis(200)),
+        Choice::Nowhere {
+            reason,
+            message,
+            retry_in,
+        } => {
             return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
         }
     };
-    let Some(worker) = observed.workers.iter().find(|worker| worker.name == cluster && worker.synced) else {
+    let Some(worker) = observed
+        .workers
+        .iter()
+        .find(|worker| worker.name == cluster && worker.synced)
+    else {
         return Plan::wait(Duration::from_secs(5));
     };
     let stray: Vec<Step> = copies
         .iter()
         .filter(|(other, _)| other.name != cluster)
-        .map(|(other, remote)| Step::Delete { remote: target(other, remote), why: "another cluster was chosen" })
+        .map(|(other, remote)| Step::Delete {
+            remote: target(other, remote),
+            why: "another cluster was chosen",
+        })
         .collect();
     if !stray.is_empty() {
-        return Plan { steps: stray, deciding: true, ..Plan::default() };
+        return Plan {
+            steps: stray,
+            deciding: true,
+            ..Plan::default()
+        };
     }
     if let Some(passing) = &observed.memory.passing
         && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
     {
-        return Plan { steps: vec![step], deciding: true, ..Plan::default() };
+        return Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        };
     }
-    let ready = copies.iter().find(|(other, _)| other.name == cluster).map(|(_, remote)| *remote);
+    let ready = copies
+        .iter()
+        .find(|(other, _)| other.name == cluster)
+        .map(|(_, remote)| *remote);
     match next(observed, local, worker, ready, rules) {
-        Ok(step) => Plan { steps: vec![step], deciding: true, ..Plan::default() },
+        Ok(step) => Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        },
         Err(unreadable) => {
-            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now).into_iter().collect();
-            Plan { steps, ..Plan::default() }
+            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now)
+                .into_iter()
+                .collect();
+            Plan {
+                steps,
+                ..Plan::default()
+            }
         }
     }
 }
@@ -158,13 +238,16 @@ fn next(
 ) -> Result<Step, UnreadablePod> {
     let pod = super::json(&local.json);
     Ok(match ready {
-        Some(remote) if remote.source == source(&pod)? => Step::Commit {
+        Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Step::Commit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),
             cluster_uid: worker.cluster_uid.clone(),
             remote: target(worker, remote),
         },
-        Some(remote) => Step::Delete { remote: target(worker, remote), why: "made from an older spec" }, // rule 3b
+        Some(remote) => Step::Delete {
+            remote: target(worker, remote),
+            why: "made from an older spec",
+        }, // rule 3b
         None => Step::Prepare {
             worker: worker.name.clone(),
             local: local_target(local),
@@ -174,7 +257,11 @@ fn next(
     })
 }
 
-fn ready_copy(rules: &PolicyRules, copies: &[(&WorkerSeen, &RemotePod)], root: &RootState) -> Option<Arc<str>> {
+fn ready_copy(
+    rules: &PolicyRules,
+    copies: &[(&WorkerSeen, &RemotePod)],
+    root: &RootState,
+) -> Option<Arc<str>> {
     let allowed = |name: &Arc<str>| match root {
         RootState::Fixed(cluster) => cluster == name,
         RootState::Free | RootState::Deciding => true,
@@ -191,6 +278,9 @@ fn ready_copy(rules: &PolicyRules, copies: &[(&WorkerSeen, &RemotePod)], root: &
 fn marks(observed: &Observed) -> CopyMarks<'_> {
     CopyMarks {
         origin: &observed.origin,
-        owner: Some(NamespaceOwner { name: &observed.key.namespace, uid: "" }),
+        owner: Some(NamespaceOwner {
+            name: &observed.key.namespace,
+            uid: "",
+        }),
     }
 }

@@ -111,9 +111,11 @@ fn pod_state(pod: &Value) -> Result<PodState> {
     let annotations = pod.pointer("/metadata/annotations");
     Ok(PodState {
         uid: text(pod, "/metadata/uid").to_owned(),
-        resource_version: text(pod, "/metadata/resourceVersion")
-            .parse()
-            .context("resourceVersion of a pod")?,
+        // The answer to a delete that took the pod away at once carries none: nothing of it comes later.
+        resource_version: match text(pod, "/metadata/resourceVersion") {
+            "" => u64::MAX,
+            version => version.parse().context("resourceVersion of a pod")?,
+        },
         gated,
         local_uid: annotations
             .and_then(|all| all.get(LOCAL_UID))

@@ -77,6 +77,8 @@ impl Demo {
         };
         let options = PortcullisOptions {
             detached: keep,
+            // One replica and nobody to hand over to: idle connections of the API server need no long goodbye.
+            args: ["--drain-timeout", "2s"].map(str::to_owned).to_vec(),
             ..PortcullisOptions::new(
                 binary,
                 &world.folder().join("portcullis.kubeconfig"),

@@ -1,0 +1,428 @@
+//! One test per row of the rules in `docs/protocol.md`: a view in, steps out. [`view`] explains the notation.
+
+mod laws;
+mod view;
+
+use expect_test::{Expect, expect};
+
+use view::View;
+
+#[test]
+fn rule_0_nothing_is_done_for_a_worker_whose_list_is_not_complete() {
+    check(
+        "L committed a/u1; a: unsynced R u1 gated; b: -",
+        expect!["nothing"],
+    );
+    check("L; a: unsynced R u1 gated; b: unsynced", expect!["again in 5s"]);
+    check("-; a: unsynced R u1 gated; b: -", expect!["nothing"]);
+    check(
+        "L terminating committed a/u1; a: unsynced; b: -",
+        expect!["nothing"],
+    );
+}
+
+#[test]
+fn rule_1_a_gated_copy_goes_once_its_local_pod_is_proven_gone() {
+    check(
+        "-; a: R u1 gated; b: -",
+        expect!["ask the manager whether L1 is gone"],
+    );
+    check(
+        "-; a: R u1 gated; b: -; L1 is gone",
+        expect!["delete u1 on a [uid]: its local pod is gone"],
+    );
+    check(
+        "-; a: R u1 gated terminating; b: -; L1 is gone",
+        expect!["nothing"],
+    );
+    check(
+        "L of L2 other-gate; a: R u1 gated; b: -",
+        expect![[r#"
+            ask the manager whether L1 is gone
+            say Dispatched=False WaitingForGates"#]],
+    );
+}
+
+#[test]
+fn rule_1_an_opened_copy_of_nobody_is_listed_and_never_deleted_by_guess() {
+    check("-; a: R u1 opened; b: -; L1 is gone", expect!["orphan u1 on a"]);
+    check(
+        "-; a: R u1 opened terminating; b: -; L1 is gone",
+        expect!["orphan u1 on a"],
+    );
+}
+
+#[test]
+fn rule_2_prepares_on_the_first_worker_that_takes_it() {
+    check("L; a: -; b: -", expect!["prepare on a"]);
+    check("L; a: - refuses; b: -", expect!["prepare on b"]);
+    check(
+        "L; a: - refuses; b: - refuses",
+        expect!["say Dispatched=False NoClusterTakesIt\nagain in 2s"],
+    );
+}
+
+#[test]
+fn rule_2_waits_for_other_gates_and_for_the_end_of_an_earlier_copy() {
+    check(
+        "L other-gate; a: -; b: -",
+        expect!["say Dispatched=False WaitingForGates"],
+    );
+    check("L; a: R u1 gated terminating; b: -", expect!["nothing"]);
+}
+
+#[test]
+fn rule_2_nothing_new_without_a_policy_and_gated_copies_go() {
+    check(
+        "L; a: R u1 gated; b: -; not opted in",
+        expect![[r#"
+            delete u1 on a [uid]: NamespaceNotOptedIn
+            say Dispatched=False NamespaceNotOptedIn"#]],
+    );
+    check(
+        "L; a: -; b: -; no policy",
+        expect!["say Dispatched=False PolicyNotFound"],
+    );
+}
+
+#[test]
+fn rule_3_commits_a_ready_copy() {
+    check("L; a: R u1 gated; b: -", expect!["commit u1 on a [L uid rv]"]);
+    check(
+        "L attempt 2; a: -; b: R u1 gated attempt 2",
+        expect!["commit u1 on b [L uid rv]"],
+    );
+}
+
+#[test]
+fn rule_3_a_void_commit_counts_as_none() {
+    check(
+        "L committed a/u9 of L9; a: R u1 gated; b: -",
+        expect!["commit u1 on a [L uid rv]"],
+    );
+}
+
+#[test]
+fn rule_3_one_of_two_copies_is_kept() {
+    check(
+        "L; a: R u1 gated; b: R u2 gated",
+        expect!["delete u2 on b [uid]: another cluster was chosen"],
+    );
+}
+
+#[test]
+fn rule_3b_a_copy_of_an_older_spec_is_made_anew() {
+    check(
+        "L; a: R u1 gated stale; b: -",
+        expect!["delete u1 on a [uid]: made from an older spec"],
+    );
+}
+
+#[test]
+fn rule_4_an_opened_copy_means_that_the_view_is_old() {
+    check("L; a: R u1 opened; b: -", expect!["look at L\nagain in 2s"]);
+    check(
+        "L; a: R u1 opened terminating; b: R u2 gated",
+        expect!["look at L\nagain in 2s"],
+    );
+    check("L terminating; a: R u1 opened; b: -", expect!["look at L"]);
+    check(
+        "L other-gate; a: R u1 opened; b: -",
+        expect!["look at L\nagain in 2s"],
+    );
+    check(
+        "L; a: R u1 opened; b: -; not opted in",
+        expect!["look at L\nagain in 2s"],
+    );
+}
+
+#[test]
+fn rule_5_a_copy_of_an_earlier_attempt_goes_opened_or_not() {
+    check(
+        "L attempt 1; a: R u1 gated; b: -",
+        expect!["delete u1 on a [uid]: of an earlier attempt"],
+    );
+    check(
+        "L attempt 1; a: R u1 opened; b: -",
+        expect!["delete u1 on a [uid]: of an earlier attempt"],
+    );
+    check(
+        "L attempt 1; a: R u1 opened terminating; b: -",
+        expect!["nothing"],
+    );
+}
+
+#[test]
+fn rule_6_a_copy_of_a_later_attempt_means_that_the_view_is_old() {
+    check("L; a: R u1 gated attempt 1; b: -", expect!["look at L"]);
+    check(
+        "L committed a/u1; a: R u1 gated; b: R u2 opened attempt 1",
+        expect!["look at L"],
+    );
+    check(
+        "L terminating; a: R u1 gated attempt 1; b: -",
+        expect!["look at L"],
+    );
+}
+
+#[test]
+fn rule_7_opens_the_committed_copy_and_only_that() {
+    check(
+        "L committed a/u1; a: R u1 gated; b: -",
+        expect!["open u1 on a [uid gate]"],
+    );
+    check(
+        "L committed a/u1; a: R u1 gated; b: -; not opted in",
+        expect!["open u1 on a [uid gate]"],
+    );
+    check(
+        "L committed a/u1; a: R u1 gated terminating; b: -",
+        expect!["nothing"],
+    );
+    check(
+        "L committed a/u1; a: R u1 gated another-cluster; b: -",
+        expect!["say Dispatched=False WorkerUnreachable"],
+    );
+}
+
+#[test]
+fn rule_7_a_copy_that_was_seen_open_is_never_opened_again() {
+    check(
+        "L committed a/u1 dispatched; a: R u1 gated; b: -",
+        expect!["fail RemoteRolledBack [L uid rv]"],
+    );
+}
+
+#[test]
+fn rule_9_what_a_taken_back_copy_showed_is_not_shown_for_the_next() {
+    check(
+        "L attempt 1 dispatched; a: -; b: R u2 gated attempt 1",
+        expect!["say Dispatched=False TakenBack"],
+    );
+}
+
+#[test]
+fn rule_8_takes_back_what_was_not_scheduled_in_time_if_there_is_somewhere_to_go() {
+    check(
+        "L committed a/u1; a: R u1 opened unscheduled 6m; b: -",
+        expect![[r#"
+            say Dispatched=True WaitingOnWorker
+            take back u1 on a [uid rv]"#]],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened unscheduled 6m; b: - refuses",
+        expect![[r#"
+            say Dispatched=True WaitingOnWorker
+            again in 10s"#]],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened unscheduled 2m; b: -",
+        expect![[r#"
+            say Dispatched=True WaitingOnWorker
+            again in 180s"#]],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened terminating unscheduled 6m; b: -",
+        expect!["say Dispatched=True WaitingOnWorker"],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened node unscheduled 6m; b: -",
+        expect!["mirror Dispatched=True Scheduled phase=Running"],
+    );
+}
+
+#[test]
+fn rule_9_only_who_saw_the_take_back_succeed_clears_the_commit() {
+    check(
+        "L committed a/u1; a: -; b: -; took back u1",
+        expect!["ask a whether u1 is gone"],
+    );
+    check(
+        "L committed a/u1; a: -; b: -; took back u1; u1 is gone",
+        expect!["clear the commit, attempt 1 [L uid rv]"],
+    );
+    check(
+        "L committed a/u2 attempt 1; a: -; b: -; took back u1; u1 is gone",
+        expect!["ask a whether u2 is gone"],
+    );
+}
+
+#[test]
+fn rule_10_mirrors_the_end() {
+    check(
+        "L committed a/u1; a: R u1 opened node ended; b: -",
+        expect!["mirror Dispatched=True Scheduled phase=Succeeded"],
+    );
+    check(
+        "L committed a/u1; a: -; b: -; u1 ended; u1 is gone",
+        expect!["mirror Dispatched=True Finished phase=Succeeded"],
+    );
+    check(
+        "L committed a/u1 ended; a: R u1 opened node ended; b: -",
+        expect!["nothing"],
+    );
+}
+
+#[test]
+fn rule_11_fails_only_when_the_committed_copy_is_proven_gone() {
+    check(
+        "L committed a/u1; a: -; b: -",
+        expect!["ask a whether u1 is gone"],
+    );
+    check(
+        "L committed a/u1; a: -; b: -; u1 is gone",
+        expect!["fail RemotePodDeleted [L uid rv]"],
+    );
+    check(
+        "L committed a/u1 ended; a: -; b: -; u1 is gone",
+        expect!["nothing"],
+    );
+    check(
+        "L committed a/u1; a: lost; b: -; u1 is gone",
+        expect!["say Dispatched=False WorkerUnreachable"],
+    );
+}
+
+#[test]
+fn rule_12_copies_beside_the_committed_one_go_unless_they_are_newer() {
+    check(
+        "L committed a/u1 attempt 1; a: R u1 gated attempt 1; b: R u2 gated attempt 1",
+        expect!["delete u2 on b [uid]: another copy is committed\nopen u1 on a [uid gate]"],
+    );
+    check(
+        "L committed a/u1 attempt 1; a: R u1 gated attempt 1; b: R u2 opened",
+        expect!["delete u2 on b [uid]: another copy is committed\nopen u1 on a [uid gate]"],
+    );
+    check(
+        "L committed a/u1; a: R u1 gated; b: R u2 opened attempt 1",
+        expect!["look at L"],
+    );
+    check(
+        "L committed a/u1; a: R u2 gated; b: -; u1 is gone",
+        expect!["delete u2 on a [uid]: another copy is committed\nfail RemotePodDeleted [L uid rv]"],
+    );
+}
+
+#[test]
+fn rule_13_a_pod_that_is_deleted_takes_its_copy_with_it() {
+    check(
+        "L terminating committed a/u1; a: R u1 opened node; b: -",
+        expect!["delete u1 on a [uid]: local pod deleted\nmirror Dispatched=True Terminating"],
+    );
+    check(
+        "L terminating committed a/u1; a: R u1 gated; b: -",
+        expect![[r#"
+            delete u1 on a [uid]: local pod deleted
+            say Dispatched=True Terminating"#]],
+    );
+    check(
+        "L terminating committed a/u1; a: R u1 opened node terminating; b: -",
+        expect!["mirror Dispatched=True Terminating"],
+    );
+}
+
+#[test]
+fn rule_13_a_finished_pod_keeps_its_copy_for_keep_finished() {
+    check(
+        "L committed a/u1 ended; a: R u1 opened node ended; b: -; keep 2h",
+        expect!["again in 3601s"],
+    );
+    check(
+        "L committed a/u1 ended; a: R u1 opened node ended; b: -; keep 30m",
+        expect!["delete u1 on a [uid]: keepFinished is over"],
+    );
+    check(
+        "L committed a/u1 ended; a: R u1 opened node ended terminating; b: -; keep 30m",
+        expect!["nothing"],
+    );
+}
+
+#[test]
+fn rule_14_the_finalizer_comes_off_when_the_copy_is_proven_gone() {
+    check(
+        "L terminating committed a/u1; a: -; b: -",
+        expect!["ask a whether u1 is gone"],
+    );
+    check(
+        "L terminating committed a/u1; a: -; b: -; u1 is gone",
+        expect!["release the finalizer [L uid place]"],
+    );
+    check(
+        "L terminating ended committed a/u1; a: -; b: -; u1 is gone",
+        expect!["release the finalizer [L uid place]"],
+    );
+    check(
+        "L terminating committed a/u1; a: lost; b: -; u1 is gone",
+        expect!["say Dispatched=False WorkerUnreachable"],
+    );
+    check(
+        "L terminating committed a/u1 no-finalizer; a: -; b: -; u1 is gone",
+        expect!["nothing"],
+    );
+}
+
+#[test]
+fn rule_15_an_uncommitted_pod_that_ends_takes_its_gated_copies_with_it() {
+    check(
+        "L terminating; a: R u1 gated; b: R u2 gated",
+        expect![[r#"
+            delete u1 on a [uid]: local pod ended uncommitted
+            delete u2 on b [uid]: local pod ended uncommitted"#]],
+    );
+    check(
+        "L ended; a: R u1 gated; b: -",
+        expect!["delete u1 on a [uid]: local pod ended uncommitted"],
+    );
+    check("L ended; a: R u1 gated terminating; b: -", expect!["nothing"]);
+}
+
+#[test]
+fn rule_15_the_finalizer_of_a_void_commit_comes_off() {
+    check(
+        "L terminating committed a/u9 of L9; a: -; b: -",
+        expect!["release the finalizer [L uid place rv]"],
+    );
+}
+
+#[test]
+fn rule_16_a_pod_that_names_no_local_pod_is_left_alone() {
+    check("-; a: R u1 gated of nobody; b: -", expect!["nothing"]);
+    check(
+        "L committed b/u2; a: R u1 opened of nobody; b: R u2 gated",
+        expect!["open u2 on b [uid gate]"],
+    );
+}
+
+#[test]
+fn rule_17_no_worker_gets_a_second_copy_of_a_name_that_an_earlier_pod_holds() {
+    check(
+        "L of L2; a: R u1 opened; b: -",
+        expect!["ask the manager whether L1 is gone"],
+    );
+    check(
+        "L of L2; a: R u1 opened; b: -; L1 is gone",
+        expect!["say Dispatched=False OrphanHoldsName\norphan u1 on a"],
+    );
+    check(
+        "L of L2; a: R u1 opened terminating; b: -; L1 is gone",
+        expect!["say Dispatched=False PreviousPodTerminating\norphan u1 on a"],
+    );
+    check(
+        "L of L2; a: - refuses; b: R u1 opened; L1 is gone",
+        expect!["say Dispatched=False OrphanHoldsName\norphan u1 on b"],
+    );
+}
+
+#[test]
+fn a_pod_without_our_gate_is_none_of_ours() {
+    check("L ungated; a: -; b: -", expect!["nothing"]);
+}
+
+/// The view and its plan, as people read them. The only caller of `plan` in these tests.
+#[track_caller]
+fn check(view: &str, expect: Expect) {
+    let view = View::parse(view);
+    let first = view.plan();
+    assert_eq!(first, view.plan(), "the same view gives the same plan");
+    expect.assert_eq(&view::lines(&first));
+}

@@ -1,0 +1,144 @@
+//! Laws over all views: a plan whose answers were absorbed leads to rest, and never opens two copies on its way.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::view::{View, commit};
+use crate::names;
+use crate::reconcile::step::Step;
+
+const LOCALS: [&str; 12] = [
+    "-",
+    "L",
+    "L attempt 1",
+    "L other-gate",
+    "L ended",
+    "L terminating",
+    "L committed a/u1",
+    "L committed a/u1 dispatched",
+    "L committed a/u1 attempt 1",
+    "L committed a/u1 ended",
+    "L terminating committed a/u1",
+    "L committed a/u9 of L9",
+];
+const REMOTES: [&str; 10] = [
+    "-",
+    "R u1 gated",
+    "R u1 gated stale",
+    "R u1 gated terminating",
+    "R u1 opened",
+    "R u1 opened node",
+    "R u1 opened node ended",
+    "R u1 gated attempt 1",
+    "R u1 opened node attempt 1",
+    "R u1 opened of L7",
+];
+const MEMORIES: [&str; 4] = ["", "; took back u1", "; L7 is gone", "; not opted in"];
+
+/// Turns until nothing changes any more; more than any pair needs.
+const MOST_TURNS: usize = 20;
+
+#[test]
+fn every_view_comes_to_rest() {
+    let mut count = 0;
+    for local in LOCALS {
+        for a in REMOTES {
+            for b in REMOTES {
+                for memory in MEMORIES {
+                    rests(&format!("{local}; a: {a}; b: {}{memory}", b.replace("u1", "u2")));
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(
+        count,
+        LOCALS.len() * REMOTES.len() * REMOTES.len() * MEMORIES.len()
+    );
+}
+
+fn rests(text: &str) {
+    let mut view = View::parse(text);
+    let mut opened = BTreeSet::new();
+    for _ in 0..MOST_TURNS {
+        let plan = view.plan();
+        assert_eq!(plan, view.plan(), "{text}: the same view gives the same plan");
+        let reads_only = plan
+            .steps
+            .iter()
+            .all(|step| matches!(step, Step::LookAtLocal { .. }));
+        if reads_only {
+            return; // at rest, or a view that only time makes newer
+        }
+        for step in &plan.steps {
+            if let Step::Open { remote, .. } = step {
+                opened.insert(remote.uid.clone());
+            }
+            absorb(&mut view, step);
+        }
+        assert!(opened.len() <= 1, "{text}: opened {opened:?}");
+    }
+    panic!("{text}: still {}", super::view::lines(&view.plan()));
+}
+
+/// What the API servers would make of the step.
+fn absorb(view: &mut View, step: &Step) {
+    match step {
+        Step::Prepare { worker, copy, .. } => {
+            let mut pod = (**copy).clone();
+            pod["metadata"]["uid"] = format!("new-{worker}").into();
+            pod["metadata"]["resourceVersion"] = "70".into();
+            pod["status"] = json!({"phase": "Pending"});
+            set(view, worker, Some(pod));
+        }
+        Step::Commit { remote, .. } => {
+            let local = view.local.as_mut().unwrap();
+            let uid = local["metadata"]["uid"].as_str().unwrap().to_owned();
+            commit(local, &remote.worker, &remote.uid, &uid);
+        }
+        Step::Open { remote, .. } => {
+            let mut pod = get(view, &remote.worker).unwrap();
+            pod["spec"]["schedulingGates"] = json!([]);
+            set(view, &remote.worker, Some(pod));
+        }
+        Step::Delete { remote, .. } => set(view, &remote.worker, None),
+        Step::TakeBack { remote, .. } => {
+            set(view, &remote.worker, None);
+            view.memory.taken_back.insert(remote.uid.clone());
+        }
+        Step::ClearCommit { attempt, .. } => {
+            let metadata = &mut view.local.as_mut().unwrap()["metadata"];
+            metadata["annotations"] = json!({names::ATTEMPT: attempt.to_string()});
+            metadata["finalizers"] = json!([]);
+        }
+        Step::Mirror { patch, .. } | Step::Fail { patch, .. } => {
+            json_patch::merge(view.local.as_mut().unwrap(), patch);
+        }
+        Step::ReleaseFinalizer { .. } => view.local = None,
+        Step::ProveRemoteGone { remote, cluster_uid } => {
+            let there = get(view, &remote.worker).is_some_and(|pod| pod["metadata"]["uid"] == *remote.uid);
+            assert!(!there, "it is seen there");
+            view.memory
+                .remote_gone
+                .insert((cluster_uid.clone(), remote.uid.clone()));
+        }
+        Step::ProveLocalGone { uid, .. } => {
+            view.memory.local_gone.insert(uid.clone());
+        }
+        Step::LookAtLocal { .. } => {}
+    }
+}
+
+fn get(view: &View, worker: &str) -> Option<Value> {
+    view.workers
+        .iter()
+        .find(|found| &*found.name == worker)?
+        .remote
+        .clone()
+}
+
+fn set(view: &mut View, worker: &str, remote: Option<Value>) {
+    let found = view.workers.iter_mut().find(|found| &*found.name == worker);
+    found.expect("a worker of the view").remote = remote;
+}

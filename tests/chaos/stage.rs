@@ -1,0 +1,426 @@
+//! Where the scripted interleavings play: one namespace, one pod `p`, two processes of the faulty build, of which one
+//! may have dropped something. Steps of each can be held back, its watches blinded.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use portcullis_testbed::chaos::check::{Checker, Foreign, Kind, Violation};
+use portcullis_testbed::chaos::load::await_gate;
+use portcullis_testbed::{Portcullis, wait_for};
+use serde_json::{Value, json};
+
+use crate::rig::Rig;
+
+/// The pod of every script.
+pub const POD: &str = "p";
+/// As placed by the policy's order.
+pub const FIRST: usize = 0;
+pub const SECOND: usize = 1;
+
+const LIMIT: Duration = Duration::from_secs(45);
+
+/// Which process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    A,
+    B,
+}
+pub use Who::{A, B};
+
+struct Actor {
+    portcullis: Portcullis,
+    folder: PathBuf,
+}
+
+pub struct Stage {
+    rig: Arc<OnceLock<Rig>>,
+    pub namespace: String,
+    actors: [Actor; 2],
+    foreign: Vec<Foreign>,
+}
+
+impl Stage {
+    /// An empty stage; nobody runs yet. `fault` is dropped by `who`.
+    pub async fn new(rig: &Arc<OnceLock<Rig>>, name: &str, fault: Option<(&str, Who)>) -> Result<Self> {
+        let world = &rig.get().context("a started rig")?.world;
+        rig.get()
+            .context("a started rig")?
+            .portcullis
+            .lock()
+            .await
+            .kill9();
+        let actor = |who: Who| -> Result<Actor> {
+            let label = format!("{name}-{who:?}").to_lowercase();
+            let folder = world.folder().join(&label);
+            std::fs::create_dir_all(&folder)?;
+            let mut env = vec![("PORTCULLIS_FAULT_DIR".to_owned(), folder.display().to_string())];
+            env.extend(
+                fault
+                    .filter(|(_, faulty)| *faulty == who)
+                    .map(|(fault, _)| ("PORTCULLIS_FAULT".to_owned(), fault.to_owned())),
+            );
+            let portcullis = rig.get().context("a started rig")?.faulty(&label, env)?;
+            Ok(Actor { portcullis, folder })
+        };
+        let actors = [actor(A)?, actor(B)?];
+        let names: Vec<&str> = world.workers.iter().map(|worker| worker.cluster.name()).collect();
+        let policy = format!(
+            "{{apiVersion: portcullis.dev/v1alpha1, kind: DispatchPolicy, metadata: {{name: without}}, \
+             spec: {{clusters: [{}], unschedulableAfter: 2s, namespaces: {{create: true}}}}}}",
+            names.join(", ")
+        );
+        world.manager.apply(&policy).await?;
+        world
+            .manager
+            .create_namespace(name, &[("portcullis.dev/dispatch", "without")])
+            .await?;
+        await_gate(world, name).await?;
+        Ok(Self {
+            rig: rig.clone(),
+            namespace: name.to_owned(),
+            actors,
+            foreign: Vec::new(),
+        })
+    }
+
+    fn rig(&self) -> &Rig {
+        self.rig.get().expect("a stage is made from a started rig")
+    }
+
+    fn actor(&self, who: Who) -> &Actor {
+        &self.actors[usize::from(who == B)]
+    }
+
+    /// Runs, is ready, and its workers are connected if they can be.
+    pub async fn start(&mut self, who: Who) -> Result<()> {
+        let actor = &mut self.actors[usize::from(who == B)];
+        actor.portcullis.start().await?;
+        // Its links come up after its lists: a step of its own would show it, but there may be none.
+        let ways = self
+            .rig()
+            .world
+            .workers
+            .iter()
+            .filter(|worker| worker.proxy.traffic() == portcullis_testbed::Traffic::Pass)
+            .count();
+        let log = self.actor(who).portcullis.log();
+        let up = || {
+            std::fs::read_to_string(&log)
+                .unwrap_or_default()
+                .matches("\"link changed\"")
+                .count()
+                >= 2 * ways
+        };
+        let _seen = wait_for("the links to come up", Duration::from_secs(10), async || {
+            Ok::<_, anyhow::Error>(up().then_some(()))
+        })
+        .await;
+        Ok(())
+    }
+
+    pub fn kill(&mut self, who: Who) {
+        self.actors[usize::from(who == B)].portcullis.kill9();
+    }
+
+    /// From now on this step of the pod waits before its call.
+    pub fn hold(&self, who: Who, step: &str) -> Result<()> {
+        Ok(std::fs::write(
+            self.actor(who).folder.join(format!("hold.{step}.{POD}")),
+            "",
+        )?)
+    }
+
+    /// Whether the step waits, within a limit: what a correct process would never do does not come.
+    pub async fn held(&self, who: Who, step: &str) -> bool {
+        let file = self.actor(who).folder.join(format!("held.{step}.{POD}"));
+        let limit = Duration::from_secs(20);
+        wait_for("the step", limit, async || {
+            Ok::<_, anyhow::Error>(file.exists().then_some(()))
+        })
+        .await
+        .is_ok()
+    }
+
+    /// As [`Self::held`], for a step that only the faulty process comes to.
+    pub async fn held_soon(&self, who: Who, step: &str) -> bool {
+        tokio::time::timeout(crate::rig::A_WHILE, self.held(who, step))
+            .await
+            .unwrap_or(false)
+    }
+
+    /// # Errors
+    /// The step does not wait.
+    pub async fn must_be_held(&self, who: Who, step: &str) -> Result<()> {
+        if self.held(who, step).await {
+            Ok(())
+        } else {
+            bail!("{who:?} never came to {step}")
+        }
+    }
+
+    pub fn release(&self, who: Who, step: &str) -> Result<()> {
+        let folder = &self.actor(who).folder;
+        std::fs::remove_file(folder.join(format!("hold.{step}.{POD}")))?;
+        let _ = std::fs::remove_file(folder.join(format!("held.{step}.{POD}")));
+        Ok(())
+    }
+
+    /// Pod events of this cluster are lost for it.
+    pub fn blind(&self, who: Who, cluster: &str) -> Result<()> {
+        Ok(std::fs::write(
+            self.actor(who).folder.join(format!("blind.{cluster}")),
+            "",
+        )?)
+    }
+
+    pub fn see(&self, who: Who, cluster: &str) -> Result<()> {
+        Ok(std::fs::remove_file(
+            self.actor(who).folder.join(format!("blind.{cluster}")),
+        )?)
+    }
+
+    async fn pods(&self, worker: Option<usize>) -> Result<Api<Pod>> {
+        let world = &self.rig().world;
+        let cluster = worker.map_or(&world.manager, |worker| &world.workers[worker].cluster);
+        Ok(Api::namespaced(cluster.admin_client().await?, &self.namespace))
+    }
+
+    pub async fn local(&self) -> Result<Option<Pod>> {
+        Ok(self.pods(None).await?.get_opt(POD).await?)
+    }
+
+    pub async fn remote(&self, worker: usize) -> Result<Option<Pod>> {
+        Ok(self.pods(Some(worker)).await?.get_opt(POD).await?)
+    }
+
+    /// The user makes the pod; annotations direct the kubelet of the worker.
+    pub async fn create(&self, annotations: Value) -> Result<()> {
+        let pod = json!({"metadata": {"name": POD, "annotations": annotations}, "spec": spec("app:1")});
+        self.pods(None)
+            .await?
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        Ok(())
+    }
+
+    pub async fn patch_local(&self, patch: Value) -> Result<()> {
+        self.pods(None)
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Allowed until the pod is committed.
+    pub async fn patch_image(&self, image: &str) -> Result<()> {
+        let patch = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+        self.pods(None)
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Strategic(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// As the process itself would have done it: a write whose answer it never got.
+    pub async fn patch_local_as_portcullis(&self, patch: &Value) -> Result<()> {
+        let user = "--as=system:serviceaccount:portcullis-system:portcullis";
+        let args = [
+            "patch",
+            "pod",
+            POD,
+            "-n",
+            &self.namespace,
+            user,
+            "--type=merge",
+            "-p",
+            &patch.to_string(),
+        ];
+        self.rig().world.manager.kubectl(&args).await?;
+        Ok(())
+    }
+
+    pub async fn delete_local(&self) -> Result<()> {
+        self.pods(None)
+            .await?
+            .delete(POD, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    pub async fn patch_remote(&self, worker: usize, patch: Value) -> Result<()> {
+        self.pods(Some(worker))
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Somebody on the worker removes the pod at once.
+    pub async fn delete_remote(&self, worker: usize) -> Result<()> {
+        self.pods(Some(worker))
+            .await?
+            .delete(POD, &DeleteParams::default().grace_period(0))
+            .await?;
+        self.until("the remote pod to go", async || {
+            Ok(self.remote(worker).await?.is_none())
+        })
+        .await
+    }
+
+    /// Somebody on the worker makes a pod of this name that has nothing to do with us.
+    pub async fn foreign(&mut self, worker: usize) -> Result<()> {
+        let pod = json!({"metadata": {"name": POD}, "spec": spec("foreign:1")});
+        let pod = self
+            .pods(Some(worker))
+            .await?
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        self.foreign.push(Foreign { worker, pod });
+        Ok(())
+    }
+
+    /// The scheduler of the worker finds no node.
+    pub async fn cordon_nodes(&self, worker: usize, value: bool) -> Result<()> {
+        let cluster = &self.rig().world.workers[worker].cluster;
+        let nodes: Api<Node> = Api::all(cluster.admin_client().await?);
+        for node in cluster.nodes() {
+            let patch = json!({"spec": {"unschedulable": value}});
+            nodes
+                .patch(&node, &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The administrator places nothing new on the worker.
+    pub async fn cordon_cluster(&self, worker: usize, value: bool) -> Result<()> {
+        let world = &self.rig().world;
+        let patch = format!(r#"{{"spec":{{"cordoned":{value}}}}}"#);
+        let name = world.workers[worker].cluster.name();
+        world
+            .manager
+            .kubectl(&["patch", "workercluster", name, "--type=merge", "-p", &patch])
+            .await?;
+        Ok(())
+    }
+
+    pub fn cut(&self, worker: usize) {
+        self.rig().world.workers[worker].proxy.cut();
+    }
+
+    pub fn heal(&self, worker: usize) {
+        self.rig().world.workers[worker].proxy.pass();
+    }
+
+    /// # Errors
+    /// It did not come in time.
+    pub async fn until(&self, what: &str, mut probe: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+        wait_for(what, LIMIT, async || {
+            Ok::<_, anyhow::Error>(probe().await?.then_some(()))
+        })
+        .await
+    }
+
+    /// For what only a faulty process brings about.
+    pub async fn perhaps(&self, mut probe: impl AsyncFnMut() -> Result<bool>) -> bool {
+        let probe = async || Ok::<_, anyhow::Error>(probe().await?.then_some(()));
+        wait_for("a violation", crate::rig::A_WHILE, probe).await.is_ok()
+    }
+
+    pub async fn until_runs(&self) -> Result<()> {
+        self.until("the pod to run", async || {
+            Ok(self.local().await?.is_some_and(|pod| phase(&pod) == "Running"))
+        })
+        .await
+    }
+
+    pub async fn until_gone(&self) -> Result<()> {
+        self.until("the pod to go", async || Ok(self.local().await?.is_none()))
+            .await
+    }
+
+    /// The remote pod is there and open.
+    pub async fn is_open(&self, worker: usize) -> Result<bool> {
+        Ok(self.remote(worker).await?.is_some_and(|pod| {
+            pod.spec
+                .and_then(|spec| spec.scheduling_gates)
+                .is_none_or(|gates| gates.is_empty())
+        }))
+    }
+
+    /// The judge, after a while: a correct world comes to rest, a faulty one shows a violation of one of these kinds.
+    pub async fn judge(&self, shows: Option<&[Kind]>) -> Result<()> {
+        let world = &self.rig().world;
+        let mut checker = Checker::new(world, [self.namespace.clone()], self.foreign.clone());
+        match shows {
+            None => {
+                let rest = wait_for("everything to run", LIMIT, async || checker.rest(true).await).await;
+                let violations = checker.judge().await?;
+                portcullis_testbed::chaos::verdict(&checker, violations)?;
+                rest
+            }
+            Some(kinds) => {
+                let mut found: Vec<Violation> = Vec::new();
+                let seen = wait_for("the judge to see it", LIMIT, async || {
+                    found = checker.judge().await?;
+                    Ok::<_, anyhow::Error>(
+                        found
+                            .iter()
+                            .any(|violation| kinds.contains(&violation.kind))
+                            .then_some(()),
+                    )
+                });
+                if seen.await.is_err() {
+                    bail!(
+                        "the judge saw no {kinds:?}, only {:?}",
+                        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+                    );
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The next script finds the workers as they were.
+    pub async fn clear(mut self) -> Result<()> {
+        self.kill(A);
+        self.kill(B);
+        for worker in [FIRST, SECOND] {
+            self.heal(worker);
+            self.cordon_nodes(worker, false).await?;
+            self.cordon_cluster(worker, false).await?;
+            let force = DeleteParams::default().grace_period(0);
+            let _gone = self.pods(Some(worker)).await?.delete(POD, &force).await;
+        }
+        let pods = self.pods(None).await?;
+        if let Some(pod) = self.local().await? {
+            pods.delete(POD, &DeleteParams::default().grace_period(0)).await?;
+            if !pod.finalizers().is_empty() {
+                let _gone = pods
+                    .patch(
+                        POD,
+                        &PatchParams::default(),
+                        &Patch::Merge(json!({"metadata": {"finalizers": null}})),
+                    )
+                    .await;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub fn phase(pod: &Pod) -> &str {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
+}
+
+fn spec(image: &str) -> Value {
+    json!({"containers": [{"name": "main", "image": image, "resources": {"requests": {"cpu": "10m"}}}]})
+}

@@ -1,0 +1,500 @@
+//! What may come into being in an opted-in namespace.
+
+use anyhow::{Result, ensure};
+use portcullis_testbed::wait_for;
+use serde_json::{Value, json};
+
+use super::checks;
+use super::ground::{
+    Ground, PATIENCE, Site, container, gate, has_gate, has_label, pod, refused, refused_keys, with, workload,
+};
+
+checks![
+    a_users_pod_is_gated_and_labelled,
+    a_pod_that_is_gated_already_is_left_as_it_is,
+    other_gates_and_labels_stay_in_their_order,
+    a_wrong_value_of_the_label_is_refused,
+    a_node_name_is_refused_with_the_way_out,
+    a_status_at_creation_is_no_way_around_the_gate,
+    a_forged_daemon_set_owner_is_no_way_around_the_gate,
+    a_forged_mirror_annotation_is_no_way_around_the_gate,
+    a_kubelet_shows_its_static_pods,
+    an_exempt_pod_runs_here_where_the_namespace_allows_it,
+    an_exempt_pod_is_gated_where_the_namespace_does_not_allow_it,
+    a_pod_with_gate_and_exempt_counts_as_gated,
+    keys_of_the_reconciler_are_refused_by_name,
+    a_forged_key_in_a_jobs_template_stops_at_its_pods,
+    an_exported_gated_pod_can_be_created_again,
+    a_dispatched_pod_cannot_be_created_from_its_own_manifest,
+    a_daemon_set_is_refused_with_the_way_out,
+    an_exempt_daemon_set_is_allowed_where_the_namespace_allows_it,
+    a_daemon_set_from_before_the_opt_in_keeps_its_pods,
+    a_pod_from_before_the_opt_in_is_left_alone,
+    pods_of_other_namespaces_run_as_ever,
+    pods_of_protected_namespaces_are_never_touched,
+    a_pod_without_any_optional_field_is_gated,
+    a_job_makes_gated_pods,
+];
+
+async fn a_users_pod_is_gated_and_labelled(site: Site) -> Result<()> {
+    let ground = site.opted_in("plain-pod").await?;
+    for actor in [ground.alice(), ground.admin()] {
+        let made = actor
+            .create("pods", &with(pod(""), "/metadata", json!({"generateName": "p-"})))
+            .await?;
+        ensure!(has_gate(&made) && has_label(&made), "{made}");
+    }
+    Ok(())
+}
+
+async fn a_pod_that_is_gated_already_is_left_as_it_is(site: Site) -> Result<()> {
+    let ground = site.opted_in("gated-already").await?;
+    let manifest = with(
+        pod("one"),
+        "/spec/schedulingGates",
+        json!([gate(), {"name": "example.com/other"}]),
+    );
+    let manifest = with(
+        manifest,
+        "/metadata/labels",
+        json!({"portcullis.dev/gated": "true"}),
+    );
+    let made = ground.alice().create("pods", &manifest).await?;
+    ensure!(
+        made["spec"]["schedulingGates"] == manifest["spec"]["schedulingGates"],
+        "{made}"
+    );
+    ensure!(
+        made["metadata"]["labels"] == manifest["metadata"]["labels"],
+        "{made}"
+    );
+    Ok(())
+}
+
+async fn other_gates_and_labels_stay_in_their_order(site: Site) -> Result<()> {
+    let ground = site.opted_in("other-gates").await?;
+    let others = json!([{"name": "example.com/b"}, {"name": "example.com/a"}]);
+    let manifest = with(pod("one"), "/spec/schedulingGates", others);
+    let manifest = with(manifest, "/metadata/labels", json!({"z/y": "1", "a": "2"}));
+    let made = ground.alice().create("pods", &manifest).await?;
+    let gates = json!([{"name": "example.com/b"}, {"name": "example.com/a"}, gate()]);
+    ensure!(made["spec"]["schedulingGates"] == gates, "{made}");
+    ensure!(
+        made["metadata"]["labels"] == json!({"z/y": "1", "a": "2", "portcullis.dev/gated": "true"}),
+        "{made}"
+    );
+    Ok(())
+}
+
+async fn a_wrong_value_of_the_label_is_refused(site: Site) -> Result<()> {
+    let ground = site.opted_in("wrong-label").await?;
+    let manifest = with(
+        pod("one"),
+        "/metadata/labels",
+        json!({"portcullis.dev/gated": "no"}),
+    );
+    refused_keys(
+        ground.alice().create("pods", &manifest).await,
+        &["portcullis.dev/gated"],
+    )
+}
+
+async fn a_node_name_is_refused_with_the_way_out(site: Site) -> Result<()> {
+    let ground = site.opted_in("node-name").await?;
+    let bound = with(pod("one"), "/spec/nodeName", json!("manager-0"));
+    let marked = with(
+        bound.clone(),
+        "/metadata/labels",
+        json!({"portcullis.dev/gated": "true"}),
+    );
+    for actor in [ground.alice(), ground.admin()] {
+        for manifest in [&bound, &marked] {
+            refused(
+                actor.create("pods", manifest).await,
+                "run on worker clusters; remove spec.nodeName",
+            )?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_status_at_creation_is_no_way_around_the_gate(site: Site) -> Result<()> {
+    let ground = site.opted_in("status-at-creation").await?;
+    for phase in ["Succeeded", "Failed", "Running"] {
+        let name = phase.to_lowercase();
+        let made = ground
+            .alice()
+            .create("pods", &with(pod(&name), "/status", json!({"phase": phase})))
+            .await?;
+        ensure!(has_gate(&made) && made["status"]["phase"] == "Pending", "{made}");
+    }
+    Ok(())
+}
+
+async fn a_forged_daemon_set_owner_is_no_way_around_the_gate(site: Site) -> Result<()> {
+    let ground = site.opted_in("forged-owner").await?;
+    let owner = json!([{
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x", "controller": true,
+        "uid": "11111111-1111-1111-1111-111111111111",
+    }]);
+    let made = ground
+        .alice()
+        .create("pods", &with(pod("one"), "/metadata/ownerReferences", owner))
+        .await?;
+    ensure!(has_gate(&made) && has_label(&made), "{made}");
+    Ok(())
+}
+
+async fn a_forged_mirror_annotation_is_no_way_around_the_gate(site: Site) -> Result<()> {
+    let ground = site.opted_in("forged-mirror").await?;
+    let mirror = mirror(&ground, "static", "manager-0").await?;
+    for actor in [ground.alice(), ground.admin()] {
+        refused(actor.create("pods", &mirror).await, "remove spec.nodeName")?;
+    }
+    Ok(())
+}
+
+async fn a_kubelet_shows_its_static_pods(site: Site) -> Result<()> {
+    let ground = site.opted_in("mirror").await?;
+    ground.grant_pods("system:node:manager-0").await?;
+    let mirror = mirror(&ground, "static", "manager-0").await?;
+    let made = ground.kubelet("manager-0").create("pods", &mirror).await?;
+    ensure!(
+        !has_gate(&made) && made["metadata"].get("labels").is_none(),
+        "{made}"
+    );
+    Ok(())
+}
+
+/// A static pod as its kubelet shows it.
+async fn mirror(ground: &Ground, name: &str, node: &str) -> Result<Value> {
+    let node_object = ground.admin().get("nodes", node).await?;
+    let owner = json!([{
+        "apiVersion": "v1", "kind": "Node", "name": node, "uid": node_object["metadata"]["uid"], "controller": true,
+    }]);
+    let manifest = with(
+        pod(name),
+        "/metadata/annotations",
+        json!({"kubernetes.io/config.mirror": "abc"}),
+    );
+    let manifest = with(manifest, "/metadata/ownerReferences", owner);
+    Ok(with(manifest, "/spec/nodeName", json!(node)))
+}
+
+fn exempt(name: &str) -> Value {
+    with(
+        pod(name),
+        "/metadata/labels",
+        json!({"portcullis.dev/exempt": "true"}),
+    )
+}
+
+async fn an_exempt_pod_runs_here_where_the_namespace_allows_it(site: Site) -> Result<()> {
+    let ground = site.allowing_exempt("exempt").await?;
+    let made = ground.alice().create("pods", &exempt("one")).await?;
+    ensure!(!has_gate(&made) && !has_label(&made), "{made}");
+    ground
+        .await_object("the pod to run", "pods", "one", |pod| {
+            pod["status"]["phase"] == "Running"
+        })
+        .await?;
+    let other = with(
+        pod("two"),
+        "/metadata/labels",
+        json!({"portcullis.dev/exempt": "yes"}),
+    );
+    ensure!(
+        has_gate(&ground.alice().create("pods", &other).await?),
+        "only the value true exempts"
+    );
+    Ok(())
+}
+
+async fn an_exempt_pod_is_gated_where_the_namespace_does_not_allow_it(site: Site) -> Result<()> {
+    let ground = site.opted_in("exempt-in-vain").await?;
+    let made = ground.alice().create("pods", &exempt("one")).await?;
+    ensure!(has_gate(&made) && has_label(&made), "{made}");
+    Ok(())
+}
+
+async fn a_pod_with_gate_and_exempt_counts_as_gated(site: Site) -> Result<()> {
+    let ground = site.allowing_exempt("both").await?;
+    let with_gate = with(exempt("one"), "/spec/schedulingGates", json!([gate()]));
+    let with_label = with(
+        exempt("two"),
+        "/metadata/labels/portcullis.dev~1gated",
+        json!("true"),
+    );
+    for manifest in [with_gate, with_label] {
+        let made = ground.alice().create("pods", &manifest).await?;
+        ensure!(has_gate(&made) && has_label(&made), "{made}");
+    }
+    Ok(())
+}
+
+async fn keys_of_the_reconciler_are_refused_by_name(site: Site) -> Result<()> {
+    let ground = site.allowing_exempt("forged-keys").await?;
+    for actor in [ground.alice(), ground.admin(), ground.ours()] {
+        for key in ["cluster", "cluster-uid", "remote-uid", "remote-node", "attempt"] {
+            let key = format!("portcullis.dev/{key}");
+            let manifest = with(pod("one"), "/metadata/annotations", json!({&key: "x"}));
+            match actor.create("pods", &manifest).await {
+                // Our own account may not create pods at all.
+                Err(kube::Error::Api(status)) if status.message.contains("cannot create resource") => {}
+                answer => refused_keys(answer, &[&key])?,
+            }
+        }
+    }
+    let two = json!({"portcullis.dev/cluster": "a", "portcullis.dev/attempt": "3"});
+    let manifest = with(exempt("two"), "/metadata/annotations", two);
+    refused_keys(
+        ground.alice().create("pods", &manifest).await,
+        &["portcullis.dev/cluster", "portcullis.dev/attempt"],
+    )?;
+    let manifest = with(
+        pod("three"),
+        "/metadata/finalizers",
+        json!(["portcullis.dev/remote-copy"]),
+    );
+    refused_keys(
+        ground.alice().create("pods", &manifest).await,
+        &["portcullis.dev/remote-copy"],
+    )
+}
+
+async fn a_forged_key_in_a_jobs_template_stops_at_its_pods(site: Site) -> Result<()> {
+    let ground = site.opted_in("forged-in-job").await?;
+    let template = json!({
+        "metadata": {"annotations": {"portcullis.dev/remote-uid": "x/y"}},
+        "spec": {"restartPolicy": "Never", "containers": [container()]},
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}, "spec": {"template": template},
+    });
+    ground.alice().create("jobs", &job).await?;
+    wait_for("an Event that says why no pod is made", PATIENCE, async || {
+        let events = ground.all("events").await?;
+        let said = events.iter().filter_map(|event| event["message"].as_str());
+        let found = said
+            .filter(|text| text.contains("portcullis.dev/remote-uid"))
+            .count();
+        anyhow::Ok((found > 0).then_some(()))
+    })
+    .await?;
+    ensure!(ground.all("pods").await?.is_empty(), "no pod is made");
+    Ok(())
+}
+
+async fn an_exported_gated_pod_can_be_created_again(site: Site) -> Result<()> {
+    let ground = site.opted_in("exported").await?;
+    let made = ground.gated_pod("one").await?;
+    ground.alice().delete("pods", "one").await?;
+    let mut exported = made.clone();
+    exported["metadata"]
+        .as_object_mut()
+        .expect("an object")
+        .retain(|key, _| key != "resourceVersion" && key != "uid");
+    wait_for("the pod to be gone", PATIENCE, async || {
+        anyhow::Ok(ground.all("pods").await?.is_empty().then_some(()))
+    })
+    .await?;
+    let again = ground.alice().create("pods", &exported).await?;
+    ensure!(
+        again["spec"]["schedulingGates"] == made["spec"]["schedulingGates"],
+        "{again}"
+    );
+    Ok(())
+}
+
+async fn a_dispatched_pod_cannot_be_created_from_its_own_manifest(site: Site) -> Result<()> {
+    let ground = site.opted_in("exported-dispatched").await?;
+    let mut exported = ground.committed_pod("one", &pod("one")).await?;
+    exported["metadata"]
+        .as_object_mut()
+        .expect("an object")
+        .retain(|key, _| key != "resourceVersion" && key != "uid");
+    exported["metadata"]["name"] = json!("two");
+    let keys = [
+        "portcullis.dev/cluster",
+        "portcullis.dev/remote-uid",
+        "portcullis.dev/remote-copy",
+    ];
+    refused_keys(ground.alice().create("pods", &exported).await, &keys)
+}
+
+async fn a_daemon_set_is_refused_with_the_way_out(site: Site) -> Result<()> {
+    let ground = site.opted_in("daemon-set").await?;
+    let exempt = with(
+        workload("DaemonSet", "two"),
+        "/metadata/labels",
+        json!({"portcullis.dev/exempt": "true"}),
+    );
+    for actor in [ground.alice(), ground.admin()] {
+        for manifest in [workload("DaemonSet", "one"), exempt.clone()] {
+            let answer = actor.create("daemonsets", &manifest).await;
+            refused(
+                answer,
+                "label it portcullis.dev/exempt=true where the namespace allows it",
+            )?;
+        }
+    }
+    Ok(())
+}
+
+async fn an_exempt_daemon_set_is_allowed_where_the_namespace_allows_it(site: Site) -> Result<()> {
+    let ground = site.allowing_exempt("exempt-daemon-set").await?;
+    refused(
+        ground
+            .alice()
+            .create("daemonsets", &workload("DaemonSet", "no"))
+            .await,
+        "a DaemonSet puts its pods",
+    )?;
+    let labelled = with(
+        workload("DaemonSet", "one"),
+        "/metadata/labels",
+        json!({"portcullis.dev/exempt": "true"}),
+    );
+    let label = "/spec/template/metadata/labels/portcullis.dev~1exempt";
+    let template = with(workload("DaemonSet", "two"), label, json!("true"));
+    for (name, manifest) in [("one", labelled), ("two", template)] {
+        ground.alice().create("daemonsets", &manifest).await?;
+        ground
+            .await_object("its pods to run", "daemonsets", name, |set| {
+                set["status"]["numberReady"] == 2
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+async fn a_daemon_set_from_before_the_opt_in_keeps_its_pods(site: Site) -> Result<()> {
+    let ground = site.plain("old-daemon-set").await?;
+    ground
+        .alice()
+        .create("daemonsets", &workload("DaemonSet", "old"))
+        .await?;
+    let ready = |set: &Value| set["status"]["numberReady"] == 2;
+    ground
+        .await_object("its pods to run", "daemonsets", "old", ready)
+        .await?;
+    ground.opt_in().await?;
+    let before = ground.all("pods").await?;
+    for pod in &before {
+        ground
+            .alice()
+            .delete("pods", pod["metadata"]["name"].as_str().expect("a name"))
+            .await?;
+    }
+    wait_for(
+        "new pods by the controller, running and without the gate",
+        PATIENCE,
+        async || {
+            let now = ground.all("pods").await?;
+            let new = now.iter().filter(|pod| {
+                before
+                    .iter()
+                    .all(|old| old["metadata"]["uid"] != pod["metadata"]["uid"])
+            });
+            let good = new
+                .filter(|pod| !has_gate(pod) && pod["status"]["phase"] == "Running")
+                .count();
+            anyhow::Ok((good == 2).then_some(()))
+        },
+    )
+    .await
+}
+
+async fn a_pod_from_before_the_opt_in_is_left_alone(site: Site) -> Result<()> {
+    let ground = site.plain("old-pod").await?;
+    ground.alice().create("pods", &pod("old")).await?;
+    ground
+        .await_object("the pod to run", "pods", "old", |pod| {
+            pod["status"]["phase"] == "Running"
+        })
+        .await?;
+    ground.opt_in().await?;
+    let label = json!({"metadata": {"labels": {"team": "a"}}});
+    let changed = ground.alice().patch("pods", "old", "", &label).await?;
+    ensure!(!has_gate(&changed) && !has_label(&changed), "{changed}");
+    let mark = json!({"metadata": {"labels": {"portcullis.dev/gated": "true"}}});
+    refused(
+        ground.alice().patch("pods", "old", "", &mark).await,
+        "never changed after its creation",
+    )
+}
+
+async fn pods_of_other_namespaces_run_as_ever(site: Site) -> Result<()> {
+    let ground = site.plain("elsewhere").await?;
+    let made = ground.alice().create("pods", &exempt("one")).await?;
+    ensure!(!has_gate(&made), "{made}");
+    ground
+        .await_object("the pod to run", "pods", "one", |pod| {
+            pod["status"]["phase"] == "Running"
+        })
+        .await?;
+    let bound = with(pod("two"), "/spec/nodeName", json!("manager-0"));
+    ground.alice().create("pods", &bound).await?;
+    ground
+        .alice()
+        .create("daemonsets", &workload("DaemonSet", "three"))
+        .await?;
+    Ok(())
+}
+
+async fn pods_of_protected_namespaces_are_never_touched(site: Site) -> Result<()> {
+    let ground = site.plain("protected").await?;
+    for namespace in ["kube-system", "kube-node-lease", "portcullis-system"] {
+        let manifest = pod(&site.name("guard-test"));
+        let manifest = with(manifest, "/metadata/namespace", json!(namespace)).to_string();
+        let manager = ground.manager();
+        let args = [
+            "create",
+            "-f",
+            "-",
+            "-o",
+            "jsonpath={.spec.schedulingGates}{.metadata.labels}",
+        ];
+        let answer = manager.kubectl_with("admin", &args, &manifest).await?;
+        ensure!(answer.is_empty(), "{namespace}: {answer}");
+    }
+    Ok(())
+}
+
+async fn a_pod_without_any_optional_field_is_gated(site: Site) -> Result<()> {
+    let ground = site.opted_in("bare").await?;
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "b-"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": false},
+    });
+    let made = ground.alice().create("pods", &manifest).await?;
+    ensure!(has_gate(&made) && has_label(&made), "{made}");
+    let empty = with(
+        manifest,
+        "/metadata",
+        json!({
+            "generateName": "e-", "labels": null, "annotations": {}, "ownerReferences": [], "finalizers": null,
+        }),
+    );
+    let made = ground
+        .alice()
+        .create("pods", &with(empty, "/spec/schedulingGates", json!([])))
+        .await?;
+    ensure!(has_gate(&made) && has_label(&made), "{made}");
+    Ok(())
+}
+
+async fn a_job_makes_gated_pods(site: Site) -> Result<()> {
+    let ground = site.opted_in("job").await?;
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container()]}});
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}, "spec": {"template": template},
+    });
+    ground.alice().create("jobs", &job).await?;
+    wait_for("its pod", PATIENCE, async || {
+        let pods = ground.all("pods").await?;
+        ensure!(pods.iter().all(|pod| has_gate(pod) && has_label(pod)), "{pods:?}");
+        Ok((!pods.is_empty()).then_some(()))
+    })
+    .await
+}

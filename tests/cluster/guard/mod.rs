@@ -1,0 +1,72 @@
+//! The guard and inject on a real API server: each refusal and each exception, by the right identity.
+//!
+//! A check is run twice: beside a working portcullis, and in [`down`] while it is stopped, when the API server
+//! alone keeps the promise.
+
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "json!(…) is handed over where it is made"
+)]
+
+use crate::rig::{Case, Running};
+
+mod calls;
+mod changes;
+mod crds;
+mod creation;
+mod down;
+mod ground;
+mod keep;
+mod leaving;
+mod limits;
+mod namespaces;
+mod preview;
+mod templates;
+mod worker_rights;
+
+use ground::Site;
+
+/// A check and its name.
+type Check = (&'static str, fn(Site) -> Running);
+
+/// `checks![a, b];`: the functions of a module that are checks, as cases and as a list.
+macro_rules! checks {
+    ($($function:ident),* $(,)?) => {
+        /// Each beside a working portcullis.
+        pub fn cases() -> Vec<$crate::rig::Case> {
+            vec![$($crate::rig::Case {
+                name: concat!(module_path!(), "::", stringify!($function)),
+                alone: false,
+                limit: std::time::Duration::from_secs(180),
+                run: |rig| Box::pin($function($crate::guard::ground::Site::beside(rig))),
+            }),*]
+        }
+
+        /// For where else they are to hold.
+        pub fn checks() -> Vec<$crate::guard::Check> {
+            vec![$((concat!(module_path!(), "::", stringify!($function)), |site| Box::pin($function(site)))),*]
+        }
+    };
+}
+use checks;
+
+/// All cases of this folder.
+pub fn cases() -> Vec<Case> {
+    [
+        creation::cases(),
+        changes::cases(),
+        templates::cases(),
+        namespaces::cases(),
+        leaving::cases(),
+        crds::cases(),
+        preview::cases(),
+        limits::cases(),
+        worker_rights::cases(),
+        calls::cases(),
+        keep::cases(),
+        down::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,238 @@
+//! What the installed layers may never be: broad, slow, in the way of deletes, or in system namespaces.
+
+use portcullis::admission::policies::{LayerKind, Layout, WebhookAddress, render};
+use portcullis::workload::WORKLOAD_KINDS;
+use serde_json::{Value, json};
+
+fn layouts() -> Vec<Layout> {
+    let elsewhere = Layout {
+        namespace: "elsewhere".to_owned(),
+        ..Layout::default()
+    };
+    let url = Layout {
+        webhook: WebhookAddress::Url("https://10.0.0.1:9443/".to_owned()),
+        ..Layout::default()
+    };
+    vec![
+        Layout::default(),
+        Layout {
+            inject: false,
+            ..Layout::default()
+        },
+        elsewhere,
+        url,
+    ]
+}
+
+fn webhooks(layout: &Layout) -> Vec<Value> {
+    let layers = render(layout);
+    let configuration = layers
+        .iter()
+        .find(|layer| layer.kind == LayerKind::MutatingWebhookConfiguration);
+    configuration.unwrap().object["webhooks"]
+        .as_array()
+        .unwrap()
+        .clone()
+}
+
+/// `matchConstraints` of policies, and webhooks themselves: both select namespaces and have rules.
+fn selections(layout: &Layout) -> Vec<Value> {
+    let policies = render(layout)
+        .into_iter()
+        .map(|layer| layer.object["spec"]["matchConstraints"].clone());
+    policies
+        .filter(|constraints| !constraints.is_null())
+        .chain(webhooks(layout))
+        .collect()
+}
+
+fn rules(selection: &Value) -> Vec<Value> {
+    let rules = ["resourceRules", "rules"]
+        .iter()
+        .find_map(|field| selection[field].as_array());
+    rules.unwrap().clone()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap())
+        .collect()
+}
+
+/// A2.
+#[test]
+fn the_webhook_answers_in_two_seconds_or_not_at_all() {
+    for webhook in layouts().iter().flat_map(webhooks) {
+        assert_eq!(webhook["timeoutSeconds"], 2);
+        assert_eq!(webhook["sideEffects"], "None");
+        assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+        assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));
+    }
+}
+
+/// A3.
+#[test]
+fn rules_name_exact_groups_versions_and_resources() {
+    let unsafe_resources = [
+        "leases",
+        "nodes",
+        "events",
+        "tokenreviews",
+        "subjectaccessreviews",
+        "certificatesigningrequests",
+        "roles",
+        "clusterroles",
+        "rolebindings",
+        "clusterrolebindings",
+        "endpoints",
+        "configmaps",
+        "secrets",
+        "bindings",
+        "pods/binding",
+        "pods/eviction",
+        "pods/exec",
+        "pods/log",
+    ];
+    for rule in layouts()
+        .iter()
+        .flat_map(selections)
+        .flat_map(|selection| rules(&selection))
+    {
+        for field in ["apiGroups", "apiVersions", "operations", "resources"] {
+            assert!(!rule[field].to_string().contains('*'), "{rule}");
+        }
+        for resource in texts(&rule["resources"]) {
+            assert!(!unsafe_resources.contains(&resource), "{rule}");
+        }
+        assert_ne!(rule["scope"], "*", "{rule}");
+    }
+}
+
+/// A4: a rule for namespaced objects is for opted-in namespaces, without the system's and our own; or, for what
+/// happens to pods later, bound to pods that carry our labels.
+#[test]
+fn namespaces_of_the_system_and_our_own_are_left_out() {
+    for layout in layouts() {
+        for selection in selections(&layout) {
+            let by_label = rules(&selection)
+                .iter()
+                .all(|rule| texts(&rule["operations"]) == ["UPDATE"]);
+            let namespaces = rules(&selection).iter().all(|rule| rule["scope"] == "Cluster");
+            if by_label || namespaces {
+                assert_eq!(selection["namespaceSelector"], json!({}));
+                continue;
+            }
+            let left_out = json!({
+                "key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                "values": ["kube-system", "kube-node-lease", layout.namespace],
+            });
+            let opted_in = json!({"key": "portcullis.dev/dispatch", "operator": "Exists"});
+            assert_eq!(
+                selection["namespaceSelector"]["matchExpressions"],
+                json!([opted_in, left_out])
+            );
+        }
+        let bindings = render(&layout).into_iter().filter(|layer| {
+            layer.kind == LayerKind::ValidatingAdmissionPolicyBinding
+                && layer.object["spec"]["policyName"] == "portcullis-guard-pods"
+        });
+        for binding in bindings {
+            let selector = &binding.object["spec"]["matchResources"]["objectSelector"]["matchExpressions"];
+            assert_eq!(selector.as_array().map(Vec::len), Some(1), "{}", binding.name);
+        }
+    }
+}
+
+/// A7: a namespace selector does not hold cluster-scoped kinds back, so there is but one of them.
+#[test]
+fn namespaces_are_the_only_cluster_scoped_kind() {
+    for rule in layouts()
+        .iter()
+        .flat_map(selections)
+        .flat_map(|selection| rules(&selection))
+    {
+        let resources = texts(&rule["resources"]);
+        let namespaces = resources
+            .iter()
+            .all(|resource| resource.split('/').next() == Some("namespaces"));
+        assert_eq!(rule["scope"] == "Cluster", namespaces, "{rule}");
+    }
+}
+
+/// A11.
+#[test]
+fn no_rule_is_about_deletes() {
+    for rule in layouts()
+        .iter()
+        .flat_map(selections)
+        .flat_map(|selection| rules(&selection))
+    {
+        for operation in texts(&rule["operations"]) {
+            assert!(["CREATE", "UPDATE"].contains(&operation), "{rule}");
+        }
+    }
+}
+
+/// Design section 4.
+#[test]
+fn the_webhook_fails_open_only_beside_inject() {
+    for layout in layouts() {
+        let expected = if layout.inject { "Ignore" } else { "Fail" };
+        assert!(
+            webhooks(&layout)
+                .iter()
+                .all(|webhook| webhook["failurePolicy"] == expected)
+        );
+        let injects = render(&layout)
+            .iter()
+            .any(|layer| layer.kind == LayerKind::MutatingAdmissionPolicy);
+        assert_eq!(injects, layout.inject);
+    }
+}
+
+#[test]
+fn every_binding_denies_and_every_policy_fails_closed() {
+    for layer in layouts().iter().flat_map(render) {
+        let spec = &layer.object["spec"];
+        match layer.kind {
+            LayerKind::ValidatingAdmissionPolicyBinding => {
+                assert_eq!(spec["validationActions"], json!(["Deny"]));
+            }
+            LayerKind::MutatingAdmissionPolicy | LayerKind::ValidatingAdmissionPolicy => {
+                assert_eq!(spec["failurePolicy"], "Fail");
+            }
+            LayerKind::MutatingAdmissionPolicyBinding | LayerKind::MutatingWebhookConfiguration => {}
+        }
+    }
+}
+
+#[test]
+fn our_account_is_the_only_exception_and_is_of_our_namespace() {
+    for layout in layouts() {
+        let text = json!(
+            render(&layout)
+                .into_iter()
+                .map(|layer| layer.object)
+                .collect::<Vec<_>>()
+        )
+        .to_string();
+        let user = format!("system:serviceaccount:{}:portcullis", layout.namespace);
+        assert_eq!(
+            text.matches(&user).count(),
+            3,
+            "the guard of pods and the two webhooks"
+        );
+        assert!(!text.contains("system:masters"));
+    }
+}
+
+/// The template of every kind that is marked is where the policies look for it.
+#[test]
+fn templates_are_at_spec_template() {
+    for kind in WORKLOAD_KINDS.iter().filter(|kind| !kind.pod().keys().is_empty()) {
+        assert_eq!(kind.pod().dotted(), "spec.template");
+    }
+}
