@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::server::{Admit, RequestLimits, Route, Webhook};
+use crate::admission::server::{RequestLimits, Route, Webhook};
 use crate::admission::{self, NamespaceFacts, NamespaceLabels};
 use crate::args::ServeArgs;
 use crate::cluster::client::Clients;
@@ -18,14 +18,12 @@ use crate::cluster::namespaces::Namespaces;
 use crate::cluster::worker::connect::identify;
 use crate::reconcile::controller;
 use crate::reconcile::pod::world::World;
-use crate::telemetry::health::{Check, Health};
+use crate::telemetry::health::{Beat, Check, Health};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{logs, probes};
 use crate::tls::issue::ServerNames;
 use crate::tls::{self, DrainBudget, Limits, Resolver, Shutdown, files, secret};
 
-/// The path of the mutating webhook.
-pub const MUTATE: &str = "/mutate";
 const IDENTIFY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or SIGINT.
@@ -86,19 +84,12 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     let world = Arc::new(World::new(origin));
     let webhook = Webhook {
-        routes: vec![Route {
-            path: MUTATE,
-            webhook: "mutate",
-            admit: admit(&args.namespace, &world.namespaces),
-        }],
+        routes: vec![Route::enrich(facts(&args.namespace, &world.namespaces))],
         resolver: certificate.clone(),
         metrics: metrics.clone(),
         limits: Limits::default(),
         requests: RequestLimits::default(),
-        drain: DrainBudget {
-            total: args.drain_timeout,
-            ..DrainBudget::default()
-        },
+        drain: drain_budget(args.drain_timeout),
     };
     let webhook = admission::server::spawn(
         webhook,
@@ -106,6 +97,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         health.beat("admission"),
         shutdown.clone(),
     )?;
+    tasks.spawn(beat(health.beat("reconcile"), end.clone()));
     let options = controller::Options {
         namespace: args.namespace.clone(),
         concurrency: args.concurrent_pods,
@@ -136,6 +128,14 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .await
         .context("end the probes")?
         .context("serve probes")
+}
+
+/// The heart of the reconcilers' runtime: if it stops, the process should be restarted.
+async fn beat(heart: Beat, stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = heart.run() => {}
+    }
 }
 
 fn leave(leaving: &Check, metrics: &Metrics) {
@@ -205,12 +205,22 @@ async fn origin(clients: &Clients, stop: &CancellationToken) -> Option<Arc<str>>
     }
 }
 
-fn admit(own: &str, namespaces: &Arc<Namespaces>) -> Admit {
-    let facts = Facts {
+/// A short budget shortens its parts too.
+fn drain_budget(total: Duration) -> DrainBudget {
+    let whole = DrainBudget::default();
+    DrainBudget {
+        total,
+        endpoint_lag: whole.endpoint_lag.min(total / 4),
+        refuse: whole.refuse.min(total / 4),
+        ..whole
+    }
+}
+
+fn facts(own: &str, namespaces: &Arc<Namespaces>) -> Arc<dyn NamespaceFacts> {
+    Arc::new(Facts {
         namespaces: namespaces.clone(),
         own: own.to_owned(),
-    };
-    Box::new(move |body| admission::admit(body, &facts))
+    })
 }
 
 struct Facts {

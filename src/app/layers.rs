@@ -45,7 +45,7 @@ pub(super) fn keep(parts: Parts<'_>) {
         states: Mutex::default(),
     };
     let desired = policies::render(&layout(args));
-    let client = clients.calls.client().clone();
+    let client = clients.watches.clone(); // it follows objects for hours, so no read timeout
     let report = move |report: ConfigReport| told.tell(report);
     tasks.spawn(webhook_config::keep(
         client,

@@ -35,6 +35,8 @@ pub(super) fn objects(namespace: &str) -> Vec<Value> {
 fn pod_spec(namespace: &str) -> Value {
     json!({
         "serviceAccountName": PORTCULLIS,
+        // Above the drain timeout, or the kubelet ends the process while it still answers.
+        "terminationGracePeriodSeconds": 120,
         "priorityClassName": "system-cluster-critical",
         "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [{

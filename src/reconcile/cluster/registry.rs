@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::WorkerCluster;
 use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
-use crate::cluster::worker::{Problem, Worker};
+use crate::cluster::worker::{Link, Problem, Worker};
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 use crate::reconcile::pod::world::World;
 
@@ -28,9 +28,8 @@ struct State {
     clusters: BTreeMap<String, WorkerCluster>,
     secrets: BTreeMap<String, Secret>,
     links: BTreeMap<String, RunningLink>,
-    /// Both lists are complete: before that a Secret that was not seen is not a Secret that does not exist.
-    clusters_listed: bool,
-    secrets_listed: bool,
+    /// Initial lists that are complete: before both are, a missing Secret is no fact.
+    lists: u8,
 }
 
 struct RunningLink {
@@ -55,7 +54,7 @@ impl Registry {
     /// Starts, restarts and stops links so that they are what is registered.
     pub(super) fn converge(self: &Arc<Self>, stop: &CancellationToken) {
         let mut state = self.lock();
-        if !(state.clusters_listed && state.secrets_listed) {
+        if state.lists < 2 {
             return;
         }
         let names: Vec<String> = state.clusters.keys().cloned().collect();
@@ -121,27 +120,19 @@ impl Registry {
         self: Arc<Self>,
         listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<WorkerCluster>) + Send {
-        self.sink(
-            |state| (&mut state.clusters, &mut state.clusters_listed),
-            "WorkerClusters",
-            listed,
-        )
+        self.sink(|state| &mut state.clusters, "WorkerClusters", listed)
     }
 
     pub(super) fn secrets_sink(
         self: Arc<Self>,
         listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<Secret>) + Send {
-        self.sink(
-            |state| (&mut state.secrets, &mut state.secrets_listed),
-            "Secrets",
-            listed,
-        )
+        self.sink(|state| &mut state.secrets, "Secrets", listed)
     }
 
     fn sink<K: ResourceExt + Clone + Send + 'static>(
         self: Arc<Self>,
-        part: fn(&mut State) -> (&mut BTreeMap<String, K>, &mut bool),
+        map: fn(&mut State) -> &mut BTreeMap<String, K>,
         what: &'static str,
         listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<K>) + Send {
@@ -155,18 +146,17 @@ impl Registry {
                     fresh.insert(object.name_any(), object);
                 }
                 Watched::Event(Event::InitDone) => {
-                    let (map, complete) = part(&mut state);
-                    *map = std::mem::take(&mut fresh);
-                    *complete = true;
+                    *map(&mut state) = std::mem::take(&mut fresh);
                     if std::mem::take(&mut first) {
+                        state.lists += 1;
                         listed();
                     }
                 }
                 Watched::Event(Event::Apply(object)) => {
-                    part(&mut state).0.insert(object.name_any(), object);
+                    map(&mut state).insert(object.name_any(), object);
                 }
                 Watched::Event(Event::Delete(object)) => {
-                    part(&mut state).0.remove(&object.name_any());
+                    map(&mut state).remove(&object.name_any());
                 }
                 Watched::Failed(error) => tracing::warn!(%error, what, "cannot be watched"),
             }
@@ -229,7 +219,12 @@ impl LinkEvents for Events {
     }
 
     fn link_changed(&self, worker: &Arc<Worker>) {
-        tracing::info!(worker = %worker.name, lost = ?worker.lost(), "link changed");
+        let state = match &*worker.link() {
+            Link::Down(problem) => problem.reason,
+            Link::Up(_) if worker.lost().is_some() => "Unreachable",
+            Link::Up(_) => "Connected",
+        };
+        tracing::info!(worker = %worker.name, state, "link changed");
         self.world.look_at_all();
         self.changed.notify_one();
     }

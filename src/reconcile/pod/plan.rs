@@ -64,10 +64,13 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     let Some(local) = &observed.local else {
         return Plan::default();
     };
-    if !local.gated {
-        return Plan::default();
-    }
     let copies = copies(observed, local);
+    if !local.gated {
+        return match local.committed() {
+            Some(committed) => committed::let_go(observed, local, committed, &copies),
+            None => Plan::default(),
+        };
+    }
     let newer = copies.iter().any(|(_, remote)| remote.attempt > local.attempt);
     if newer && !dropped(Fault::Attempt) {
         return Plan::step(Step::LookAtLocal {

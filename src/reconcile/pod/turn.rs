@@ -162,6 +162,7 @@ impl Turns {
                 End::Again
             }
             (Step::Open { .. }, _) => {
+                self.world.memories.change(key, |memory| memory.passing = None);
                 self.metrics.opened();
                 End::Wait // its watch brings the rest; a mirror now would be written twice
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::local::{Committed, LocalPod, Phase, RemotePod};
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, json, local_target, mirror_pod_ips, target};
+use super::{Plan, json, local_target, mirror_pod_ips, say, target, waiting};
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
 
@@ -25,6 +25,57 @@ pub(super) fn plan(
         });
     plan.steps.splice(0..0, losers);
     plan
+}
+
+/// Somebody broke the glass and took the gate off: the pod runs on the manager now. Its copy goes, and then what we
+/// hold of it.
+pub(super) fn let_go(
+    observed: &Observed,
+    local: &LocalPod,
+    committed: &Committed,
+    copies: &[(&WorkerSeen, &RemotePod)],
+) -> Plan {
+    let (Some(index), Some(worker)) = (
+        local.finalizer,
+        observed
+            .workers
+            .iter()
+            .find(|worker| worker.name == *committed.cluster()),
+    ) else {
+        return Plan::default();
+    };
+    if !worker.synced || worker.lost.is_some() || worker.cluster_uid != *committed.cluster_uid() {
+        return Plan::default();
+    }
+    match copies
+        .iter()
+        .find(|(_, remote)| remote.uid == *committed.remote_uid())
+    {
+        Some((_, remote)) if remote.terminating => Plan::default(),
+        Some((worker, remote)) => Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "its gate was removed by force",
+        }),
+        None if is_gone(observed, committed) => Plan::step(Step::ReleaseFinalizer {
+            local: local_target(local),
+            index,
+            same_version: false,
+        }),
+        None => Plan::step(Step::ProveRemoteGone {
+            remote: RemoteTarget {
+                worker: worker.name.clone(),
+                key: local.key.clone(),
+                uid: committed.remote_uid().clone(),
+            },
+            cluster_uid: committed.cluster_uid().clone(),
+        }),
+    }
+}
+
+/// Rule P: a fact that this process has established.
+fn is_gone(observed: &Observed, committed: &Committed) -> bool {
+    let fact = (committed.cluster_uid().clone(), committed.remote_uid().clone());
+    observed.memory.remote_gone.contains(&fact)
 }
 
 fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &Now) -> Plan {
@@ -88,11 +139,19 @@ fn active(
         return opened(observed, local, remote, worker, now);
     };
     match (local.seen_open, remote.terminating) {
-        (false, false) => Plan::step(Step::Open {
-            committed: committed.clone(),
-            remote: target(worker, remote),
-            gate,
-        }),
+        (false, false) => {
+            let open = Step::Open {
+                committed: committed.clone(),
+                remote: target(worker, remote),
+                gate,
+            };
+            let refused = observed
+                .memory
+                .passing
+                .as_ref()
+                .and_then(|words| say(local, &waiting("NotYet", words.as_str()), now));
+            Plan::step(refused.unwrap_or(open)) // once said, the same turn goes on to open
+        }
         (true, false) => fail(
             local,
             "RemoteRolledBack",
@@ -228,10 +287,7 @@ fn absent(
     now: &Now,
 ) -> Plan {
     let memory: &Memory = &observed.memory;
-    let gone = memory
-        .remote_gone
-        .contains(&(committed.cluster_uid().clone(), committed.remote_uid().clone()));
-    if !gone {
+    if !is_gone(observed, committed) {
         if terminal && !terminating {
             return Plan::default(); // final: its copy is not missed (R05)
         }
