@@ -5,8 +5,12 @@
 
 mod cases_copies;
 mod cases_deletion;
+mod cases_failures;
 mod cases_gates;
 mod cases_mirror;
+mod cases_names;
+mod cases_placement;
+mod cases_sets;
 mod dispatch;
 mod guard;
 mod rig;
@@ -15,6 +19,7 @@ mod sides;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
 use rig::{Case, Rig};
@@ -22,12 +27,16 @@ use rig::{Case, Rig};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cases: Vec<Case> = [
-        dispatch::cases(),
-        guard::cases(),
         cases_copies::cases(),
         cases_deletion::cases(),
+        cases_failures::cases(),
         cases_gates::cases(),
         cases_mirror::cases(),
+        cases_names::cases(),
+        cases_placement::cases(),
+        cases_sets::cases(),
+        dispatch::cases(),
+        guard::cases(),
     ]
     .into_iter()
     .flatten()
@@ -80,6 +89,9 @@ fn trials(cases: Vec<Case>, world: World) -> Vec<Trial> {
             Trial::test(case.name, move || {
                 let (rig, handle) = world.expect("a run has a world; a listing runs nothing");
                 let result = handle.block_on(async {
+                    if case.alone {
+                        rig.recover().await.context("recover from the case before")?;
+                    }
                     tokio::time::timeout(case.limit, (case.run)(rig))
                         .await
                         .map_err(|_| anyhow::anyhow!("not done in {:?}", case.limit))?

@@ -194,6 +194,14 @@ fn rule_7_a_copy_that_was_seen_open_is_never_opened_again() {
 }
 
 #[test]
+fn rule_9_what_a_taken_back_copy_showed_is_not_shown_for_the_next() {
+    check(
+        "L attempt 1 dispatched; a: -; b: R u2 gated attempt 1",
+        expect!["say Dispatched=False TakenBack"],
+    );
+}
+
+#[test]
 fn rule_8_takes_back_what_was_not_scheduled_in_time_if_there_is_somewhere_to_go() {
     check(
         "L committed a/u1; a: R u1 opened unscheduled 6m; b: -",
