@@ -311,7 +311,10 @@ fn absent(
     }
     if memory.taken_back.contains(committed.remote_uid()) {
         // What was said of this copy must not count for the next one: that would look like a rollback.
-        let taken_back = waiting("TakenBack", format!("{} did not schedule it", committed.cluster()));
+        let taken_back = waiting(
+            "TakenBack",
+            format!("{} did not schedule it", committed.cluster()),
+        );
         if let (true, Some(step)) = (local.seen_open, say(local, &taken_back, now)) {
             return Plan::step(step);
         }
