@@ -30,7 +30,9 @@ pub struct Answer {
     pub uid: String,
     /// For the log: namespace of the request.
     pub namespace: String,
-    /// For the log of refusals and errors: the sentence; otherwise empty.
+    /// For the log: name of the object, empty if it is yet to be made.
+    pub name: String,
+    /// The sentence of a refusal or an error; otherwise empty. It can quote what the user sent.
     pub detail: String,
 }
 
@@ -213,6 +215,7 @@ pub fn bad_review(error: &UnreadableReview) -> Answer {
         operation: "unknown",
         uid: String::new(),
         namespace: String::new(),
+        name: String::new(),
         detail: message,
     }
 }
@@ -252,6 +255,7 @@ fn answer(
         operation: review.operation().name(),
         uid: review.uid().to_owned(),
         namespace: review.namespace().to_owned(),
+        name: review.name().to_owned(),
         detail: String::new(),
     }
 }

@@ -107,6 +107,7 @@ struct Request<'a> {
     resource: Option<Gvr<'a>>,
     subresource: Option<Text<'a>>,
     namespace: Option<Text<'a>>,
+    name: Option<Text<'a>>,
     operation: Option<Text<'a>>,
     user: Option<User<'a>>,
     object: Option<Object<'a>>,
@@ -161,6 +162,7 @@ impl<'de> Visitor<'de> for RequestFields {
                 "resource" => read_field(&mut map, &mut request.resource, "resource")?,
                 "subResource" => read_field(&mut map, &mut request.subresource, "subResource")?,
                 "namespace" => read_field(&mut map, &mut request.namespace, "namespace")?,
+                "name" => read_field(&mut map, &mut request.name, "name")?,
                 "operation" => read_field(&mut map, &mut request.operation, "operation")?,
                 "userInfo" => read_field(&mut map, &mut request.user, "userInfo")?,
                 "oldObject" => read_field(&mut map, &mut request.old_object, "oldObject")?,
@@ -301,6 +303,12 @@ impl<'a> Review<'a> {
     #[must_use]
     pub fn namespace(&self) -> &str {
         or_empty(&self.request.namespace)
+    }
+
+    /// The name of the object; empty if the API server is yet to make one.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        or_empty(&self.request.name)
     }
 
     /// Who asks.

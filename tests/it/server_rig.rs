@@ -168,6 +168,7 @@ pub fn allowed() -> Answer {
         operation: "CREATE",
         uid: String::new(),
         namespace: String::new(),
+        name: String::new(),
         detail: String::new(),
     }
 }
