@@ -1,15 +1,20 @@
-//! Files with Kubernetes objects -> JSON values, and values -> text for people.
+//! Files with Kubernetes objects -> JSON values with their places, and values -> text for people.
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// How objects are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
+    /// One YAML document each.
+    #[default]
     Yaml,
+    /// The object, or a List of several.
     Json,
+    /// Lines for people.
+    Table,
 }
 
 /// What a command says: objects on standard output, remarks on standard error.
@@ -19,113 +24,178 @@ pub struct Printout {
     pub stderr: String,
 }
 
+/// The text of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// As in messages.
+    pub name: String,
+    /// Its documents.
+    pub text: String,
+}
+
+/// An object and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// As in `pods.yaml, document 2, item 1`.
+    pub place: String,
+    pub object: Value,
+}
+
+/// Why files hold no objects.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableDocument {
-    #[error("read {}", path.display())]
+    #[error("read {file}")]
     Read {
-        path: PathBuf,
+        file: String,
         #[source]
         source: std::io::Error,
     },
-    #[error("parse YAML or JSON")]
-    Yaml {
-        #[source]
-        source: Box<serde_saphyr::Error>,
-    },
-    #[error("document {number}: found {found}, expected a Kubernetes object")]
-    NoObject { number: usize, found: String },
-    #[error("no object found in the input")]
-    Empty,
+    #[error("{file} is neither YAML nor JSON: {problem}")]
+    Syntax { file: String, problem: String },
+    #[error("{place}: no object, it needs apiVersion and kind")]
+    NoObject { place: String },
+    #[error("no object found in {files}")]
+    Empty { files: String },
 }
 
 /// The text of a file; `-` is standard input.
-pub fn read(path: &Path) -> Result<String, UnreadableDocument> {
-    let text = if path == Path::new("-") {
+///
+/// # Errors
+/// If the file cannot be opened or is no text.
+pub fn read(file: &Path) -> Result<Source, UnreadableDocument> {
+    let (name, text) = if file == Path::new("-") {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
+        let read = std::io::stdin().read_to_string(&mut text);
+        ("standard input".to_owned(), read.map(|_| text))
     } else {
-        std::fs::read_to_string(path)
+        (file.display().to_string(), std::fs::read_to_string(file))
     };
-    text.map_err(|source| UnreadableDocument::Read {
-        path: path.to_owned(),
-        source,
-    })
+    match text {
+        Ok(text) => Ok(Source { name, text }),
+        Err(source) => Err(UnreadableDocument::Read { file: name, source }),
+    }
 }
 
-/// The objects of a YAML stream, or of JSON values one after the other. Lists are opened, empty documents skipped;
-/// at least one object is there. `0644` is octal, as kubectl reads it.
-pub fn parse(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
-    let documents = match parse_json(text) {
-        Some(documents) => documents,
-        None => parse_yaml(text)?,
-    };
+/// The objects of these files: YAML streams, or JSON values one after the other. Lists are opened, empty documents
+/// skipped; at least one object is there. `0644` is octal, as kubectl reads it.
+///
+/// # Errors
+/// If a file is neither YAML nor JSON, a document is no object, or there is none in any file.
+pub fn parse(sources: &[Source]) -> Result<Vec<Document>, UnreadableDocument> {
     let mut objects = Vec::new();
-    for (index, document) in documents.into_iter().enumerate() {
-        open(index + 1, document, &mut objects)?;
+    for source in sources {
+        for (number, document) in (1..).zip(documents(source)?) {
+            let place = format!("{}, document {number}", source.name);
+            open(document, place, &mut objects)?;
+        }
     }
     if objects.is_empty() {
-        Err(UnreadableDocument::Empty)
-    } else {
-        Ok(objects)
+        let files: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        return Err(UnreadableDocument::Empty {
+            files: files.join(", "),
+        });
     }
+    Ok(objects)
 }
 
-/// `None` if it is not JSON: it may still be YAML that starts like it.
-fn parse_json(text: &str) -> Option<Vec<Value>> {
-    serde_json::Deserializer::from_str(text)
+fn documents(source: &Source) -> Result<Vec<Value>, UnreadableDocument> {
+    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&source.text)
         .into_iter()
-        .collect::<Result<_, _>>()
-        .ok()
-}
-
-fn parse_yaml(text: &str) -> Result<Vec<Value>, UnreadableDocument> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|source| UnreadableDocument::Yaml {
-        source: Box::new(source),
+        .collect();
+    if let Ok(documents) = json {
+        return Ok(documents);
+    }
+    // It may still be YAML that starts like JSON.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    serde_saphyr::from_multiple_with_options(&source.text, options).map_err(|error| {
+        UnreadableDocument::Syntax {
+            file: source.name.clone(),
+            problem: error.to_string(),
+        }
     })
 }
 
-fn open(number: usize, document: Value, objects: &mut Vec<Value>) -> Result<(), UnreadableDocument> {
+fn open(document: Value, place: String, objects: &mut Vec<Document>) -> Result<(), UnreadableDocument> {
     match document {
         Value::Null => Ok(()),
-        Value::Object(mut list) if is_list(&list) => {
-            let Some(Value::Array(items)) = list.remove("items") else {
-                return Ok(());
-            };
-            items.into_iter().try_for_each(|item| open(number, item, objects))
-        }
-        Value::Object(object) => {
-            objects.push(Value::Object(object));
-            Ok(())
-        }
-        other => Err(UnreadableDocument::NoObject {
-            number,
-            found: other.to_string(),
-        }),
+        Value::Object(mut object) if is_typed(&object) => match items(&mut object) {
+            Some(items) => (1..)
+                .zip(items)
+                .try_for_each(|(number, item)| open(item, format!("{place}, item {number}"), objects)),
+            None => {
+                let object = Value::Object(object);
+                objects.push(Document { place, object });
+                Ok(())
+            }
+        },
+        _ => Err(UnreadableDocument::NoObject { place }),
     }
 }
 
-fn is_list(object: &serde_json::Map<String, Value>) -> bool {
-    let kind = object.get("kind").and_then(Value::as_str);
-    kind.is_some_and(|kind| kind.ends_with("List")) && object.get("items").is_some_and(Value::is_array)
+fn is_typed(object: &Map<String, Value>) -> bool {
+    let has = |key: &str| {
+        object
+            .get(key)
+            .and_then(Value::as_str)
+            .is_some_and(|text| !text.is_empty())
+    };
+    has("apiVersion") && has("kind")
 }
 
-/// Several objects are a YAML stream, or a `List` in JSON.
-pub fn print(objects: &[Value], format: Format) -> String {
+/// The members of a list, taken out.
+fn items(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
+    let kind = object.get("kind").and_then(Value::as_str);
+    if !kind.is_some_and(|kind| kind.ends_with("List")) {
+        return None;
+    }
+    object
+        .get_mut("items")
+        .and_then(Value::as_array_mut)
+        .map(std::mem::take)
+}
+
+/// Several objects are a YAML stream, or a `List` in JSON; what stands in a table the caller knows.
+pub fn print(objects: &[Value], format: Format, table: impl FnOnce() -> String) -> String {
     match (format, objects) {
+        (Format::Table, _) => table(),
         (Format::Yaml, objects) => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+        (Format::Json, []) => String::new(),
         (Format::Json, [object]) => json_text(object),
         (Format::Json, objects) => json_text(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
     }
 }
 
-fn yaml(object: &Value) -> String {
+/// One object as a YAML document.
+pub fn yaml(object: &Value) -> String {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false, compact_list_indent: true };
     serde_saphyr::to_string_with_options(object, options).expect("a Value has only string keys")
 }
 
 fn json_text(object: &Value) -> String {
     format!("{object:#}\n")
+}
+
+/// Aligned columns below their names; nothing if there are no rows.
+pub fn table<const COLUMNS: usize>(names: [&str; COLUMNS], rows: &[[String; COLUMNS]]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names = names.map(str::to_owned);
+    let lines = || std::iter::once(&names).chain(rows);
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        lines()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or_default()
+    });
+    let aligned = |row: &[String; COLUMNS]| {
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
+    };
+    lines().map(aligned).collect()
 }
 
 #[cfg(test)]
@@ -138,90 +208,117 @@ mod tests {
 
     #[test]
     fn yaml_is_read_as_kubectl_reads_it() {
-        let text = "a: 0644\nb: 'yes'\nc: \"0644\"\nd: 1e3\ne: 2026-11-30\nf: null\ng: on\n";
+        let text = "apiVersion: v1\nkind: A\na: 0644\nb: 'yes'\nc: \"0644\"\nd: 1e3\ne: 2026-11-30\nf: null\ng: on\n";
         check(
             text,
             expect![[r#"
-            {"a":420,"b":"yes","c":"0644","d":1000.0,"e":"2026-11-30","f":null,"g":true}
-        "#]],
+                app.yaml, document 1: {"a":420,"apiVersion":"v1","b":"yes","c":"0644","d":1000.0,"e":"2026-11-30","f":null,"g":true,"kind":"A"}
+            "#]],
         );
     }
 
     #[test]
     fn several_documents_and_lists_are_several_objects() {
         check(
-            "---\nkind: A\n---\n---\n# nothing\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n",
+            "---\n{apiVersion: v1, kind: A}\n---\n---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: B}\n- {apiVersion: v1, kind: C}\n",
             expect![[r#"
-                {"kind":"A"}
-                {"kind":"B"}
-                {"kind":"C"}
+                app.yaml, document 1: {"apiVersion":"v1","kind":"A"}
+                app.yaml, document 2, item 1: {"apiVersion":"v1","kind":"B"}
+                app.yaml, document 2, item 2: {"apiVersion":"v1","kind":"C"}
             "#]],
         );
         check(
-            "{\"kind\": \"A\"}\n\t{\"kind\": \"PodList\", \"items\": [{\"kind\": \"B\"}]}",
+            "{\"apiVersion\": \"v1\", \"kind\": \"A\"}\n\t{\"apiVersion\": \"v1\", \"kind\": \"PodList\", \"items\": [{\"apiVersion\": \"v1\", \"kind\": \"B\"}]}",
             expect![[r#"
-                {"kind":"A"}
-                {"kind":"B"}
+                app.yaml, document 1: {"apiVersion":"v1","kind":"A"}
+                app.yaml, document 2, item 1: {"apiVersion":"v1","kind":"B"}
             "#]],
         );
         check(
-            "kind: AllowList\nspec: {}\n",
+            "apiVersion: v1\nkind: AllowList\nspec: {}\n",
             expect![[r#"
-            {"kind":"AllowList","spec":{}}
+            app.yaml, document 1: {"apiVersion":"v1","kind":"AllowList","spec":{}}
         "#]],
         );
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
-        check("", expect!["no object found in the input"]);
-        check("--- # only a comment\n", expect!["no object found in the input"]);
+    fn what_cannot_be_read_is_told_with_its_place() {
+        check("", expect!["no object found in app.yaml"]);
+        check("--- # only a comment\n", expect!["no object found in app.yaml"]);
         check(
             "just text",
-            expect![[r#"document 1: found "just text", expected a Kubernetes object"#]],
+            expect!["app.yaml, document 1: no object, it needs apiVersion and kind"],
         );
         check(
             "- a\n- b\n",
-            expect![[r#"document 1: found ["a","b"], expected a Kubernetes object"#]],
+            expect!["app.yaml, document 1: no object, it needs apiVersion and kind"],
+        );
+        check(
+            "kind: Pod\n",
+            expect!["app.yaml, document 1: no object, it needs apiVersion and kind"],
+        );
+        check(
+            "apiVersion: v1\nkind: Pod\n---\n[]\n",
+            expect!["app.yaml, document 2: no object, it needs apiVersion and kind"],
+        );
+        check(
+            "apiVersion: v1\nkind: List\nitems: [5]\n",
+            expect!["app.yaml, document 1, item 1: no object, it needs apiVersion and kind"],
         );
         check(
             "a: [",
-            expect![[r#"
-                parse YAML or JSON: error: line 1 column 4: unclosed bracket '['
-                 --> <input>:1:4
-                  |
-                1 | a: [
-                  |    ^ unclosed bracket '['"#]],
+            expect!["app.yaml is neither YAML nor JSON: unclosed bracket '[' at line 1, column 4"],
         );
         check(
             "a: 1\na: 2\n",
-            expect![[r#"
-                parse YAML or JSON: error: line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable
-                 --> <input>:2:1
-                  |
-                1 | a: 1
-                2 | a: 2
-                  | ^ duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable"#]],
+            expect![
+                "app.yaml is neither YAML nor JSON: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable at line 2, column 1"
+            ],
         );
         check(
-            "{\"a\": }",
-            expect![[r#"
-                {"a":null}
-            "#]],
+            "{\"a\": ",
+            expect!["app.yaml is neither YAML nor JSON: unclosed bracket '{' at line 1, column 1"],
         );
+    }
+
+    #[test]
+    fn an_absent_file_is_named() {
+        let error = read(Path::new("/nowhere/pod.yaml")).unwrap_err();
+        assert_eq!(error.to_string(), "read /nowhere/pod.yaml");
+        assert!(error.source().is_some());
     }
 
     #[test]
     fn what_is_printed_is_read_back_the_same() {
         let tricky = json!({
+            "apiVersion": "v1", "kind": "Tricky",
             "quoted": ["yes", "on", "0644", "1e3", "null", "~", "", " x ", "- a", "a: b", "#x", "*a", "&a", "!a", "%a", "2026-11-30", "0x1f", "1_000", ".inf", "=", "<<"],
             "lines": "one\ntwo\n", "tabs": "a\tb", "long": "word ".repeat(60), "unicode": "\u{1F6A7}\u{7f}\u{85}",
             "numbers": [0, -1, 1.5, 1e300, u64::MAX], "empty": [{}, [], null], "nested": [[1, [2]], {"a": [{"b": 1}]}],
         });
         for format in [Format::Yaml, Format::Json] {
-            let objects = vec![tricky.clone(), json!({"kind": "A"})];
-            assert_eq!(parse(&print(&objects, format)).unwrap(), objects, "{format:?}");
+            let objects = vec![tricky.clone(), json!({"apiVersion": "v1", "kind": "A"})];
+            let printed = print(&objects, format, String::new);
+            let read: Vec<Value> = parsed(&printed)
+                .unwrap()
+                .into_iter()
+                .map(|read| read.object)
+                .collect();
+            assert_eq!(read, objects, "{format:?}");
         }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned);
+        expect![[r#"
+            A       LONG NAME
+            first   1
+            x
+        "#]]
+        .assert_eq(&table(["A", "LONG NAME"], &[row(["first", "1"]), row(["x", ""])]));
+        assert_eq!(table(["A"], &[]), "");
     }
 
     #[test]
@@ -244,18 +341,24 @@ mod tests {
                 tty: false
               volumes: []
               x: {}
-        "#]].assert_eq(&print(&[pod], Format::Yaml));
+        "#]].assert_eq(&print(&[pod], Format::Yaml, String::new));
+    }
+
+    fn parsed(text: &str) -> Result<Vec<Document>, UnreadableDocument> {
+        let name = "app.yaml".to_owned();
+        let text = text.to_owned();
+        parse(&[Source { name, text }])
     }
 
     #[track_caller]
     #[allow(clippy::needless_pass_by_value)]
     fn check(text: &str, expect: Expect) {
-        expect.assert_eq(&match parse(text) {
-            Ok(objects) => objects.iter().map(|object| format!("{object}\n")).collect(),
-            Err(error) => match error.source() {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            },
+        expect.assert_eq(&match parsed(text) {
+            Ok(documents) => documents
+                .iter()
+                .map(|Document { place, object }| format!("{place}: {object}\n"))
+                .collect(),
+            Err(error) => error.to_string(),
         });
     }
 }

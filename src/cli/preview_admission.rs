@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::admission::facts::{NamespaceFacts, NamespaceLabels};
 use crate::admission::review::{API_VERSION, KIND};
 use crate::admission::{admit, validate};
-use crate::cli::sources::{self, Source, UnreadableDocuments};
+use crate::cli::documents::{self, Format, Source, UnreadableDocument};
 use crate::names;
 use crate::workload::{self, WorkloadKind};
 
@@ -35,19 +35,7 @@ pub struct Args {
     pub namespace_labels: Vec<LabelChange>,
     /// How the objects are printed.
     #[arg(short = 'o', long = "output", value_enum, default_value_t)]
-    pub output: Output,
-}
-
-/// How objects are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Output {
-    /// One YAML document each.
-    #[default]
-    Yaml,
-    /// The object, or a List of several.
-    Json,
-    /// One line each: what admission does with it, and why.
-    Table,
+    pub output: Format,
 }
 
 /// A label that is set, or taken away.
@@ -81,10 +69,7 @@ pub fn parse_label(text: &str) -> Result<LabelChange, String> {
 pub enum PreviewError {
     /// A file holds no objects.
     #[error(transparent)]
-    Documents(#[from] UnreadableDocuments),
-    /// An object cannot be written as YAML or JSON.
-    #[error("print the objects: {0}")]
-    Print(String),
+    Documents(#[from] UnreadableDocument),
     /// Admission or the guard refuses one or more of the objects.
     #[error("{}", lines(refusals))]
     Refused {
@@ -124,7 +109,11 @@ pub struct Preview {
 /// # Errors
 /// If a file cannot be read, or an object is refused.
 pub fn preview_admission(args: &Args) -> Result<String, PreviewError> {
-    let sources = sources::read(&args.files)?;
+    let sources: Vec<Source> = args
+        .files
+        .iter()
+        .map(|file| documents::read(file))
+        .collect::<Result<_, _>>()?;
     let preview = preview(&sources, &namespace_labels(&args.namespace_labels), args.output)?;
     for warning in &preview.warnings {
         eprintln!("Warning: {warning}");
@@ -152,17 +141,17 @@ pub fn namespace_labels(changes: &[LabelChange]) -> BTreeMap<String, String> {
 pub fn preview(
     sources: &[Source],
     namespace: &BTreeMap<String, String>,
-    output: Output,
+    output: Format,
 ) -> Result<Preview, PreviewError> {
     let mut admitted = Vec::new();
     let mut refusals = Vec::new();
-    for object in sources::objects(sources)? {
-        match admission_of(object, namespace) {
+    for document in documents::parse(sources)? {
+        match admission_of(document.object, namespace) {
             Ok(object) => admitted.push(object),
             Err(refusal) => refusals.push(refusal),
         }
     }
-    let printed = print(&admitted, output)?;
+    let printed = print(&admitted, output);
     if !refusals.is_empty() {
         return Err(PreviewError::Refused { refusals, printed });
     }
@@ -280,37 +269,14 @@ impl NamespaceFacts for Labelled {
     }
 }
 
-fn print(admitted: &[Admitted], output: Output) -> Result<String, PreviewError> {
-    let objects: Vec<&Value> = admitted.iter().map(|admitted| &admitted.object).collect();
-    let failed = |error: &dyn fmt::Display| PreviewError::Print(error.to_string());
-    match (output, objects.as_slice()) {
-        (_, []) => Ok(String::new()),
-        (Output::Yaml, objects) => serde_saphyr::to_string_multiple(objects).map_err(|error| failed(&error)),
-        (Output::Json, [object]) => json_text(object),
-        (Output::Json, objects) => json_text(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
-        (Output::Table, _) => Ok(table(admitted)),
-    }
-}
-
-fn json_text(value: &Value) -> Result<String, PreviewError> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| PreviewError::Print(error.to_string()))?;
-    Ok(text + "\n")
-}
-
-fn table(admitted: &[Admitted]) -> String {
-    let width = admitted
-        .iter()
-        .map(|admitted| admitted.name.chars().count())
-        .max()
-        .unwrap_or_default();
-    let line =
-        |name: &str, decision: &str, reason: &str| format!("{name:width$}   {decision:8}   {reason}\n");
-    let rows = admitted
-        .iter()
-        .map(|admitted| line(&admitted.name, &admitted.decision, &admitted.reason));
-    std::iter::once(line("OBJECT", "DECISION", "REASON"))
-        .chain(rows)
-        .collect()
+fn print(admitted: &[Admitted], output: Format) -> String {
+    let objects: Vec<Value> = admitted.iter().map(|admitted| admitted.object.clone()).collect();
+    documents::print(&objects, output, || {
+        let row =
+            |admitted: &Admitted| [&admitted.name, &admitted.decision, &admitted.reason].map(String::clone);
+        let rows: Vec<_> = admitted.iter().map(row).collect();
+        documents::table(["OBJECT", "DECISION", "REASON"], &rows)
+    })
 }
 
 fn lines(refusals: &[Refusal]) -> String {

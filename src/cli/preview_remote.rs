@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::documents::{self, Format, Printout, UnreadableDocument};
-use crate::pod::sanitize::{Change, CopyMarks, NamespaceOwner, UnreadablePod, sanitize};
+use super::documents::{self, Document, Format, Printout, Source, UnreadableDocument};
+use crate::pod::sanitize::{Change, CopyMarks, NamespaceOwner, RemoteCopy, UnreadablePod, sanitize};
 
 /// Show the copy of a pod that a worker would get. No cluster is needed.
 ///
@@ -17,7 +17,7 @@ pub struct PreviewRemote {
     #[arg(short, long, value_name = "FILE")]
     filename: PathBuf,
     /// List every field that is dropped, rewritten or added, and why: as comments before the pod (yaml), or on
-    /// standard error (json).
+    /// standard error (json). A table is nothing but this list.
     #[arg(long)]
     explain: bool,
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
@@ -28,11 +28,11 @@ pub struct PreviewRemote {
 pub enum PreviewRemoteError {
     #[error(transparent)]
     Document(#[from] UnreadableDocument),
-    #[error("object {number} is a {kind}: expected a Pod; take one from `kubectl get pod NAME -o yaml`")]
-    NoPod { number: usize, kind: String },
-    #[error("object {number} cannot be copied")]
+    #[error("{place} is a {kind}: expected a Pod; take one from `kubectl get pod NAME -o yaml`")]
+    NoPod { place: String, kind: String },
+    #[error("{place} cannot be copied")]
     Unreadable {
-        number: usize,
+        place: String,
         #[source]
         source: UnreadablePod,
     },
@@ -45,40 +45,27 @@ const PLACEHOLDER_SUFFIX: &str = "xxxxx";
 
 impl PreviewRemote {
     pub fn run(&self) -> Result<Printout, PreviewRemoteError> {
-        preview_remote(&documents::read(&self.filename)?, self.explain, self.output)
+        preview_remote(documents::read(&self.filename)?, self.explain, self.output)
     }
 }
 
 /// The copies of all pods in `input`.
-pub fn preview_remote(input: &str, explain: bool, output: Format) -> Result<Printout, PreviewRemoteError> {
+pub fn preview_remote(input: Source, explain: bool, output: Format) -> Result<Printout, PreviewRemoteError> {
     let mut copies = Vec::new();
-    let mut reasons = Vec::new();
-    for (index, pod) in documents::parse(input)?.into_iter().enumerate() {
-        let number = index + 1;
-        let pod = as_served(number, pod)?;
-        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-        let owner = NamespaceOwner {
-            name: namespace,
-            uid: PLACEHOLDER_UID,
-        };
-        let marks = CopyMarks {
-            origin: PLACEHOLDER_UID,
-            owner: Some(owner),
-        };
-        let copy =
-            sanitize(&pod, &marks).map_err(|source| PreviewRemoteError::Unreadable { number, source })?;
+    let mut changes = Vec::new();
+    for document in documents::parse(&[input])? {
+        let copy = copy_of(document)?;
         copies.push(copy.pod);
-        reasons.push(if explain {
-            lines(&copy.changes)
-        } else {
-            String::new()
-        });
+        changes.push(copy.changes);
     }
+    let reasons = changes
+        .iter()
+        .map(|changes| if explain { lines(changes) } else { String::new() });
     Ok(match output {
         Format::Yaml => {
-            let documents = reasons.iter().zip(&copies).map(|(reasons, copy)| {
+            let documents = reasons.zip(&copies).map(|(reasons, copy)| {
                 let comments: String = reasons.lines().map(|line| format!("# {line}\n")).collect();
-                comments + &documents::print(std::slice::from_ref(copy), Format::Yaml)
+                comments + &documents::yaml(copy)
             });
             Printout {
                 stdout: documents.collect::<Vec<_>>().join("---\n"),
@@ -86,19 +73,38 @@ pub fn preview_remote(input: &str, explain: bool, output: Format) -> Result<Prin
             }
         }
         Format::Json => Printout {
-            stdout: documents::print(&copies, Format::Json),
-            stderr: reasons.concat(),
+            stdout: documents::print(&copies, Format::Json, String::new),
+            stderr: reasons.collect(),
+        },
+        Format::Table => Printout {
+            stdout: table(&copies, &changes),
+            stderr: String::new(),
         },
     })
 }
 
+fn copy_of(Document { place, object }: Document) -> Result<RemoteCopy, PreviewRemoteError> {
+    let pod = as_served(&place, object)?;
+    let owner = NamespaceOwner {
+        name: pod["metadata"]["namespace"].as_str().unwrap_or_default(),
+        uid: PLACEHOLDER_UID,
+    };
+    let marks = CopyMarks {
+        origin: PLACEHOLDER_UID,
+        owner: Some(owner),
+    };
+    sanitize(&pod, &marks).map_err(|source| PreviewRemoteError::Unreadable { place, source })
+}
+
 /// A pod with the fields that an API server would have filled in.
-fn as_served(number: usize, mut pod: Value) -> Result<Value, PreviewRemoteError> {
+fn as_served(place: &str, mut pod: Value) -> Result<Value, PreviewRemoteError> {
     match (pod["apiVersion"].as_str(), pod["kind"].as_str()) {
         (Some("v1"), Some("Pod")) => {}
         (_, kind) => {
-            let kind = kind.unwrap_or("document without a kind").to_owned();
-            return Err(PreviewRemoteError::NoPod { number, kind });
+            return Err(PreviewRemoteError::NoPod {
+                place: place.to_owned(),
+                kind: kind.unwrap_or_default().to_owned(),
+            });
         }
     }
     if let Some(metadata) = pod["metadata"].as_object_mut() {
@@ -122,6 +128,18 @@ fn lines(changes: &[Change]) -> String {
         .iter()
         .map(|Change { path, what, reason }| format!("{what} {path}: {reason}\n"))
         .collect()
+}
+
+fn table(copies: &[Value], changes: &[Vec<Change>]) -> String {
+    let mut rows = Vec::new();
+    for (copy, changes) in copies.iter().zip(changes) {
+        let of = |key: &str| copy["metadata"][key].as_str().unwrap_or_default();
+        let pod = format!("{}/{}", of("namespace"), of("name"));
+        for Change { path, what, reason } in changes {
+            rows.push([pod.clone(), what.to_string(), path.clone(), (*reason).to_owned()]);
+        }
+    }
+    documents::table(["POD", "CHANGE", "FIELD", "REASON"], &rows)
 }
 
 #[cfg(test)]
@@ -222,12 +240,13 @@ spec:
               - name: portcullis.dev/uncommitted
         "##]],
         );
-        let printed = preview_remote(MANIFEST, true, Format::Yaml).unwrap().stdout;
-        let silent = preview_remote(MANIFEST, false, Format::Yaml).unwrap().stdout;
-        assert_eq!(
-            documents::parse(&printed).unwrap(),
-            documents::parse(&silent).unwrap()
-        );
+        let printed = |explain| {
+            preview_remote(source(MANIFEST), explain, Format::Yaml)
+                .unwrap()
+                .stdout
+        };
+        let read = |explain| documents::parse(&[source(&printed(explain))]).unwrap();
+        assert_eq!(read(true), read(false));
     }
 
     #[test]
@@ -297,8 +316,8 @@ spec:
     fn every_pod_of_the_input_is_copied() {
         let two = format!("{MANIFEST}---{MANIFEST}");
         for format in [Format::Yaml, Format::Json] {
-            let printed = preview_remote(&two, true, format).unwrap().stdout;
-            assert_eq!(documents::parse(&printed).unwrap().len(), 2);
+            let printed = preview_remote(source(&two), true, format).unwrap().stdout;
+            assert_eq!(documents::parse(&[source(&printed)]).unwrap().len(), 2);
         }
     }
 
@@ -308,51 +327,72 @@ spec:
             "{apiVersion: apps/v1, kind: Deployment}",
             false,
             Format::Yaml,
-            expect!["object 1 is a Deployment: expected a Pod; take one from `kubectl get pod NAME -o yaml`"],
-        );
-        check(
-            "{a: b}",
-            false,
-            Format::Yaml,
             expect![
-                "object 1 is a document without a kind: expected a Pod; take one from `kubectl get pod NAME -o yaml`"
+                "pods.yaml, document 1 is a Deployment: expected a Pod; take one from `kubectl get pod NAME -o yaml`"
             ],
         );
         check(
             "{apiVersion: v1, kind: Pod}",
             false,
             Format::Yaml,
-            expect!["object 1 cannot be copied: metadata: missing; expected an object"],
+            expect!["pods.yaml, document 1 cannot be copied: metadata: missing; expected an object"],
         );
         check(
             "{apiVersion: v1, kind: Pod, metadata: {}, spec: {}}",
             false,
             Format::Yaml,
-            expect!["object 1 cannot be copied: metadata.name: missing; expected a non-empty string"],
+            expect![
+                "pods.yaml, document 1 cannot be copied: metadata.name: missing; expected a non-empty string"
+            ],
         );
         check(
             "{apiVersion: v1, kind: Pod, metadata: {name: a}}",
             false,
             Format::Yaml,
-            expect!["object 1 cannot be copied: spec: missing; expected an object"],
+            expect!["pods.yaml, document 1 cannot be copied: spec: missing; expected an object"],
         );
         check(
             "[",
             false,
             Format::Yaml,
-            expect![[r#"
-                parse YAML or JSON: error: line 1 column 1: unclosed bracket '['
-                 --> <input>:1:1
-                  |
-                1 | [
-                  | ^ unclosed bracket '['"#]],
+            expect!["pods.yaml is neither YAML nor JSON: unclosed bracket '[' at line 1, column 1"],
         );
+    }
+
+    #[test]
+    fn a_table_lists_what_is_changed() {
+        check(
+            MANIFEST,
+            false,
+            Format::Table,
+            expect![[r#"
+            POD                 CHANGE    FIELD                                                REASON
+            default/web-xxxxx   dropped   metadata.generateName                                the copy has the name that the manager made
+            default/web-xxxxx   dropped   metadata.labels[kueue.x-k8s.io/queue-name]           the manager's Kueue accounts for this pod, no Kueue on the worker does
+            default/web-xxxxx   dropped   metadata.uid                                         the worker gives the copy its own
+            default/web-xxxxx   dropped   spec.priority                                        follows from the worker's PriorityClass
+            default/web-xxxxx   added     spec.schedulingGates[portcullis.dev/uncommitted]     holds the copy until the local pod has recorded it
+            default/web-xxxxx   added     metadata.labels[portcullis.dev/origin]               names the manager
+            default/web-xxxxx   added     metadata.annotations[portcullis.dev/local-uid]       names the local pod
+            default/web-xxxxx   added     metadata.annotations[portcullis.dev/local-name]      names the local pod
+            default/web-xxxxx   added     metadata.annotations[portcullis.dev/local-attempt]   counts the placements of the local pod
+            default/web-xxxxx   added     metadata.annotations[portcullis.dev/source]          tells whether the copy still fits the local pod
+            default/web-xxxxx   added     metadata.ownerReferences                             the namespace is its controller, so that no controller on the worker adopts the copy
+        "#]],
+        );
+    }
+
+    fn source(text: &str) -> Source {
+        Source {
+            name: "pods.yaml".to_owned(),
+            text: text.to_owned(),
+        }
     }
 
     #[track_caller]
     #[allow(clippy::needless_pass_by_value)]
     fn check(input: &str, explain: bool, output: Format, expect: Expect) {
-        expect.assert_eq(&match preview_remote(input, explain, output) {
+        expect.assert_eq(&match preview_remote(source(input), explain, output) {
             Ok(Printout { stdout, stderr }) if stderr.is_empty() => stdout,
             Ok(Printout { stdout, stderr }) => format!("{stdout}on standard error:\n{stderr}"),
             Err(error) => match error.source() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::documents::{self, Format, Printout, UnreadableDocument};
+use super::documents::{self, Format, Printout, Source, UnreadableDocument};
 use crate::names;
 use crate::pod::mirror::{Dispatched, MirrorOptions, mirror};
 
@@ -68,14 +68,14 @@ impl PreviewStatus {
             documents::read(path).map_err(|source| PreviewStatusError::Document { side, source })
         };
         let (local, remote) = (read(Side::Local, &self.local)?, read(Side::Remote, &self.remote)?);
-        preview_status(&local, &remote, self.mirror_pod_ips, self.output, now)
+        preview_status(local, remote, self.mirror_pod_ips, self.output, now)
     }
 }
 
-/// The patch for the pods in these two texts.
+/// The patch for the pods in these two files.
 pub fn preview_status(
-    local: &str,
-    remote: &str,
+    local: Source,
+    remote: Source,
     pod_ips: bool,
     output: Format,
     now: &str,
@@ -98,27 +98,53 @@ pub fn preview_status(
     };
     let patch = patch.unwrap_or_else(|| json!({}));
     Ok(Printout {
-        stdout: documents::print(&[patch], output),
+        stdout: documents::print(std::slice::from_ref(&patch), output, || table(&patch)),
         stderr: stderr.to_owned(),
     })
 }
 
-fn one_pod(side: Side, text: &str) -> Result<Value, PreviewStatusError> {
+fn one_pod(side: Side, text: Source) -> Result<Value, PreviewStatusError> {
     let mut objects =
-        documents::parse(text).map_err(|source| PreviewStatusError::Document { side, source })?;
-    match (objects.pop(), objects.len()) {
+        documents::parse(&[text]).map_err(|source| PreviewStatusError::Document { side, source })?;
+    match (objects.pop().map(|document| document.object), objects.len()) {
         (Some(pod), 0) if pod["kind"] == "Pod" => Ok(pod),
-        (Some(other), 0) => {
-            let kind = other["kind"].as_str().unwrap_or("a document without a kind");
-            Err(PreviewStatusError::NoPod {
-                side,
-                found: kind.to_owned(),
-            })
-        }
+        (Some(other), 0) => Err(PreviewStatusError::NoPod {
+            side,
+            found: other["kind"].as_str().unwrap_or_default().to_owned(),
+        }),
         (_, others) => Err(PreviewStatusError::NoPod {
             side,
             found: format!("{} objects", others + 1),
         }),
+    }
+}
+
+/// A line for each value that would be written.
+fn table(patch: &Value) -> String {
+    let mut rows = Vec::new();
+    leaves(String::new(), patch, &mut rows);
+    documents::table(["FIELD", "VALUE"], &rows)
+}
+
+fn leaves(path: String, value: &Value, rows: &mut Vec<[String; 2]>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (key, value) in fields {
+                let path = match (path.is_empty(), key.contains(['.', '/'])) {
+                    (true, _) => key.clone(),
+                    (false, true) => format!("{path}[{key}]"),
+                    (false, false) => format!("{path}.{key}"),
+                };
+                leaves(path, value, rows);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (index, value) in items.iter().enumerate() {
+                leaves(format!("{path}[{index}]"), value, rows);
+            }
+        }
+        Value::String(text) => rows.push([path, text.clone()]),
+        other => rows.push([path, other.to_string()]),
     }
 }
 
@@ -237,7 +263,7 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
 
     #[test]
     fn addresses_are_shown_on_request() {
-        let printed = preview_status(LOCAL, REMOTE, true, Format::Json, "now")
+        let printed = preview_status(source(LOCAL), source(REMOTE), true, Format::Json, "now")
             .unwrap()
             .stdout;
         assert_eq!(
@@ -247,9 +273,30 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
     }
 
     #[test]
+    fn a_table_has_a_line_for_each_value() {
+        let printed = preview_status(source(LOCAL), source(REMOTE), false, Format::Table, "now").unwrap();
+        expect![[r#"
+            FIELD                                              VALUE
+            metadata.annotations[portcullis.dev/remote-node]   node-1
+            metadata.resourceVersion                           7
+            metadata.uid                                       l
+            status.conditions[0].lastTransitionTime            now
+            status.conditions[0].status                        True
+            status.conditions[0].type                          PodScheduled
+            status.conditions[1].lastTransitionTime            now
+            status.conditions[1].message                       on worker-a
+            status.conditions[1].reason                        Dispatched
+            status.conditions[1].status                        True
+            status.conditions[1].type                          portcullis.dev/Dispatched
+            status.phase                                       Running
+        "#]]
+        .assert_eq(&printed.stdout);
+    }
+
+    #[test]
     fn a_pod_not_committed_yet_is_shown_too() {
         let uncommitted = LOCAL.replace("portcullis.dev/remote-uid: l/r", "a: b");
-        assert!(preview_status(&uncommitted, REMOTE, false, Format::Json, "now").is_ok());
+        assert!(preview_status(source(&uncommitted), source(REMOTE), false, Format::Json, "now").is_ok());
     }
 
     #[test]
@@ -297,7 +344,7 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
     #[test]
     fn what_is_no_pod_is_refused() {
         check(
-            "kind: Deployment",
+            "{apiVersion: apps/v1, kind: Deployment}",
             REMOTE,
             expect![
                 "local pod: found Deployment, expected one Pod as `kubectl get pod NAME -o yaml` prints it"
@@ -310,21 +357,38 @@ status: {phase: Running, podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}], conditions: 
                 "remote pod: found 2 objects, expected one Pod as `kubectl get pod NAME -o yaml` prints it"
             ],
         );
-        check("", REMOTE, expect!["local pod: no object found in the input"]);
-        check(LOCAL, "a: [", expect!["remote pod: parse YAML or JSON"]);
+        check("", REMOTE, expect!["local pod: no object found in pod.yaml"]);
+        check(
+            LOCAL,
+            "a: [",
+            expect![
+                "remote pod: pod.yaml is neither YAML nor JSON: unclosed bracket '[' at line 1, column 4"
+            ],
+        );
+    }
+
+    fn source(text: &str) -> Source {
+        Source {
+            name: "pod.yaml".to_owned(),
+            text: text.to_owned(),
+        }
     }
 
     #[track_caller]
     #[allow(clippy::needless_pass_by_value)]
     fn check(local: &str, remote: &str, expect: Expect) {
-        expect.assert_eq(
-            &match preview_status(local, remote, false, Format::Yaml, "2026-11-30T10:00:00Z") {
-                Ok(Printout { stdout, stderr }) => stdout + &stderr,
-                Err(error) => match error.source() {
-                    Some(source) => format!("{error}: {source}"),
-                    None => error.to_string(),
-                },
+        expect.assert_eq(&match preview_status(
+            source(local),
+            source(remote),
+            false,
+            Format::Yaml,
+            "2026-11-30T10:00:00Z",
+        ) {
+            Ok(Printout { stdout, stderr }) => stdout + &stderr,
+            Err(error) => match error.source() {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
             },
-        );
+        });
     }
 }

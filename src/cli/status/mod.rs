@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -38,20 +38,8 @@ pub struct StatusArgs {
     #[arg(long, default_value = names::NAMESPACE)]
     portcullis_namespace: String,
     /// How it is printed.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-}
-
-/// How the report is printed.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum Output {
-    /// For people.
-    #[default]
-    Table,
-    /// For machines.
-    Yaml,
-    /// For machines.
-    Json,
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
 }
 
 /// Reads and prints.
@@ -64,17 +52,10 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let report = runtime.block_on(read(args))?;
-    let object = || {
-        let mut object = serde_json::to_value(&report).context("print the report")?;
-        object["apiVersion"] = "portcullis.dev/v1alpha1".into();
-        object["kind"] = "StatusReport".into();
-        anyhow::Ok(object)
-    };
-    match args.output {
-        Output::Table => print!("{}", report.table()),
-        Output::Yaml => print!("{}", documents::print(&[object()?], Format::Yaml)),
-        Output::Json => print!("{}", documents::print(&[object()?], Format::Json)),
-    }
+    let mut object = serde_json::to_value(&report).context("print the report")?;
+    object["apiVersion"] = "portcullis.dev/v1alpha1".into();
+    object["kind"] = "StatusReport".into();
+    print!("{}", documents::print(&[object], args.output, || report.table()));
     Ok(())
 }
 

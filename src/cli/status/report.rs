@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde::Serialize;
 
+use crate::cli::documents;
 use crate::names;
 
 /// The whole answer; also the form of `-o yaml` and `-o json`.
@@ -168,7 +169,7 @@ impl Report {
             } else {
                 line.message.clone()
             };
-            vec![
+            [
                 line.namespace.clone(),
                 line.pod.clone(),
                 line.state.clone(),
@@ -180,7 +181,7 @@ impl Report {
         part(
             &mut out,
             "",
-            &["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WHERE AND WHY"],
+            ["NAMESPACE", "POD", "STATE", "CLUSTER", "NODE", "WHERE AND WHY"],
             pods,
         );
         if let [only] = &self.pods[..]
@@ -189,7 +190,7 @@ impl Report {
             out.push_str(&format!("\nOn its worker: {command}\n"));
         }
         let ungated = self.ungated.iter().map(|line| {
-            vec![
+            [
                 line.namespace.clone(),
                 line.pod.clone(),
                 line.phase.clone(),
@@ -199,11 +200,11 @@ impl Report {
         part(
             &mut out,
             "Running here, ungated:",
-            &["NAMESPACE", "POD", "PHASE", "WHY"],
+            ["NAMESPACE", "POD", "PHASE", "WHY"],
             ungated,
         );
         let orphans = self.orphans.iter().map(|line| {
-            vec![
+            [
                 line.cluster.clone(),
                 line.namespace.clone(),
                 line.pod.clone(),
@@ -213,17 +214,17 @@ impl Report {
         part(
             &mut out,
             "Orphans, running on workers without a pod here:",
-            &["CLUSTER", "NAMESPACE", "POD", "REMOVE WITH"],
+            ["CLUSTER", "NAMESPACE", "POD", "REMOVE WITH"],
             orphans,
         );
         let created = self
             .created_namespaces
             .iter()
-            .map(|line| vec![line.cluster.clone(), line.namespace.clone()]);
+            .map(|line| [line.cluster.clone(), line.namespace.clone()]);
         part(
             &mut out,
             "Namespaces that were created on workers:",
-            &["CLUSTER", "NAMESPACE"],
+            ["CLUSTER", "NAMESPACE"],
             created,
         );
         if out.is_empty() {
@@ -233,9 +234,14 @@ impl Report {
     }
 }
 
-fn part(out: &mut String, title: &str, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let rows: Vec<Vec<String>> = rows.collect();
-    if rows.is_empty() {
+fn part<const COLUMNS: usize>(
+    out: &mut String,
+    title: &str,
+    names: [&str; COLUMNS],
+    rows: impl Iterator<Item = [String; COLUMNS]>,
+) {
+    let table = documents::table(names, &rows.collect::<Vec<_>>());
+    if table.is_empty() {
         return;
     }
     if !out.is_empty() {
@@ -245,24 +251,7 @@ fn part(out: &mut String, title: &str, header: &[&str], rows: impl Iterator<Item
         out.push_str(title);
         out.push('\n');
     }
-    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
-    let widths: Vec<usize> = (0..header.len())
-        .map(|column| {
-            std::iter::once(&header)
-                .chain(&rows)
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    for row in std::iter::once(&header).chain(&rows) {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        out.push_str(cells.collect::<Vec<_>>().join("   ").trim_end());
-        out.push('\n');
-    }
+    out.push_str(&table);
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! `portcullis preview admission`: what a user reads before he applies anything.
 
 use super::*;
+use portcullis::cli::documents::{Format, Source};
 use portcullis::cli::preview_admission::{
-    Args, Output, Preview, PreviewError, namespace_labels, parse_label, preview, preview_admission,
+    Args, Preview, PreviewError, namespace_labels, parse_label, preview, preview_admission,
 };
-use portcullis::cli::sources::Source;
 
-fn run(text: &str, labels: &[&str], output: Output) -> Result<Preview, PreviewError> {
+fn run(text: &str, labels: &[&str], output: Format) -> Result<Preview, PreviewError> {
     let source = Source {
         name: "app.yaml".to_owned(),
         text: text.to_owned(),
@@ -16,13 +16,13 @@ fn run(text: &str, labels: &[&str], output: Output) -> Result<Preview, PreviewEr
 }
 
 #[track_caller]
-fn printed(text: &str, labels: &[&str], output: Output) -> String {
+fn printed(text: &str, labels: &[&str], output: Format) -> String {
     run(text, labels, output).unwrap().printed
 }
 
 #[track_caller]
 fn refused(text: &str, labels: &[&str]) -> String {
-    run(text, labels, Output::Yaml).unwrap_err().to_string()
+    run(text, labels, Format::Yaml).unwrap_err().to_string()
 }
 
 const POD: &str = "\
@@ -79,7 +79,7 @@ fn a_pod_is_printed_as_it_would_be_stored() {
               defaultMode: 420
               secretName: s
     "#]]
-    .assert_eq(&printed(POD, &[], Output::Yaml));
+    .assert_eq(&printed(POD, &[], Format::Yaml));
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn several_documents_lists_and_foreign_kinds_come_out_in_order() {
         ReplicaSet default/r-*   patched    marked
         Deployment default/web   patched    marked
     "#]]
-    .assert_eq(&printed(&text, &[], Output::Table));
-    let list: Value = serde_json::from_str(&printed(&text, &[], Output::Json)).unwrap();
+    .assert_eq(&printed(&text, &[], Format::Table));
+    let list: Value = serde_json::from_str(&printed(&text, &[], Format::Json)).unwrap();
     assert_eq!(
         (&list["kind"], list["items"].as_array().map(Vec::len)),
         (&json!("List"), Some(4))
@@ -111,17 +111,17 @@ fn several_documents_lists_and_foreign_kinds_come_out_in_order() {
 #[test]
 fn json_comes_in_and_goes_out() {
     let text = pod().to_string();
-    let one: Value = serde_json::from_str(&printed(&text, &[], Output::Json)).unwrap();
+    let one: Value = serde_json::from_str(&printed(&text, &[], Format::Json)).unwrap();
     assert_eq!(one, created("pods", &pod()));
-    let two = printed(&format!("{text}\n{text}"), &[], Output::Yaml);
+    let two = printed(&format!("{text}\n{text}"), &[], Format::Yaml);
     assert_eq!(two.matches("portcullis.dev/multikueue").count(), 2);
 }
 
 /// Idempotence: what is printed can be applied, and previewed again.
 #[test]
 fn its_own_output_stays_as_it_is() {
-    let once = printed(&format!("{POD}---\n{DEPLOYMENT}"), &[], Output::Yaml);
-    assert_eq!(printed(&once, &[], Output::Yaml), once);
+    let once = printed(&format!("{POD}---\n{DEPLOYMENT}"), &[], Format::Yaml);
+    assert_eq!(printed(&once, &[], Format::Yaml), once);
 }
 
 #[test]
@@ -138,11 +138,11 @@ fn labels_of_the_namespace_decide() {
         (&["portcullis.dev/dispatch=other", "team=a"][..], "gated"),
     ] {
         assert!(
-            printed(&exempt, labels, Output::Table).contains(reason),
+            printed(&exempt, labels, Format::Table).contains(reason),
             "{labels:?}"
         );
     }
-    let preview = run(&exempt, &[], Output::Yaml).unwrap();
+    let preview = run(&exempt, &[], Format::Yaml).unwrap();
     assert_eq!(
         preview.warnings,
         [
@@ -150,7 +150,7 @@ fn labels_of_the_namespace_decide() {
         ]
     );
     let system = POD.replace("  name: one\n", "  name: one\n  namespace: kube-system\n");
-    assert!(printed(&system, &[], Output::Table).contains("protected"));
+    assert!(printed(&system, &[], Format::Table).contains("protected"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn refusals_of_admission_and_of_the_guard_name_object_field_and_way_out() {
     assert!(refused(&key, &[]).contains("only portcullis itself writes portcullis.dev/cluster"));
     let unreadable = DEPLOYMENT.replace("labels: {app: web}}\n", "labels: [app]}\n");
     assert!(refused(&unreadable, &[]).contains("spec.template.metadata.labels: invalid type: sequence"));
-    assert!(run(&daemon_set, &["portcullis.dev/dispatch-"], Output::Yaml).is_ok());
+    assert!(run(&daemon_set, &["portcullis.dev/dispatch-"], Format::Yaml).is_ok());
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_is_not_refused_is_printed_all_the_same() {
         "{}---\n{DEPLOYMENT}",
         POD.replace("spec:\n", "spec:\n  nodeName: node-1\n")
     );
-    match run(&text, &[], Output::Table) {
+    match run(&text, &[], Format::Table) {
         Err(PreviewError::Refused { refusals, printed }) => {
             assert_eq!(refusals.len(), 1);
             assert!(printed.contains("Deployment default/web"));
@@ -208,10 +208,11 @@ fn what_is_no_manifest_is_said_with_its_place() {
         ("a: 1\na: 2\n", "app.yaml is neither YAML nor JSON: "),
         ("{\"a\": ", "app.yaml is neither YAML nor JSON: "),
     ] {
-        let error = run(text, &[], Output::Yaml).unwrap_err().to_string();
+        let error = run(text, &[], Format::Yaml).unwrap_err().to_string();
         assert!(error.starts_with(sentence), "{text:?}: {error}");
     }
-    assert_eq!(printed("", &[], Output::Yaml), "");
+    let error = run("", &[], Format::Yaml).unwrap_err().to_string();
+    assert_eq!(error, "no object found in app.yaml");
     assert!(parse_label("no label").is_err() && parse_label("=x").is_err());
 }
 
@@ -223,7 +224,7 @@ fn files_are_read_and_a_missing_one_is_named() {
     let mut args = Args {
         files: vec![file.clone(), file],
         namespace_labels: Vec::new(),
-        output: Output::Table,
+        output: Format::Table,
     };
     assert_eq!(preview_admission(&args).unwrap().lines().count(), 3);
     args.files.push(folder.path().join("absent.yaml"));
