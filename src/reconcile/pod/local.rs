@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
+use super::text::{OwnerText, PodText, number, phase};
 use crate::names;
+
+pub use super::remote::RemotePod;
 
 /// `namespace/name` of a pod; a pair has the same key on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -183,88 +184,6 @@ impl LocalPod {
     }
 }
 
-/// A pod of ours on a worker (it carries our origin label), as seen.
-#[derive(Clone, Debug)]
-pub struct RemotePod {
-    /// Where it is.
-    pub key: PodKey,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// Its resourceVersion as seen.
-    pub resource_version: Arc<str>,
-    /// UID of its local pod; empty if the annotation is missing: then it is not ours.
-    pub local_uid: Arc<str>,
-    /// The local pod's attempt at prepare.
-    pub attempt: u64,
-    /// Place of the gate `uncommitted`; none: opened.
-    pub gate: Option<usize>,
-    /// Hash of what it was made from.
-    pub source: String,
-    /// Deletion was asked for.
-    pub terminating: bool,
-    /// status.phase.
-    pub phase: Phase,
-    /// spec.nodeName.
-    pub node: Option<Arc<str>>,
-    /// Whether its condition Ready is True.
-    pub ready: bool,
-    /// The whole object as JSON.
-    pub json: Arc<str>,
-}
-
-impl RemotePod {
-    /// Reads a pod of a worker.
-    ///
-    /// # Errors
-    /// If it is no pod: no name, no UID, or a field of another type.
-    pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
-        let PodText {
-            metadata,
-            spec,
-            status,
-        } = serde_json::from_str(&json)?;
-        let text = |key: &str| metadata.annotations.get(key).cloned().unwrap_or_default();
-        Ok(Self {
-            local_uid: text(names::LOCAL_UID).into(),
-            attempt: number(&metadata.annotations, names::LOCAL_ATTEMPT),
-            source: text(names::SOURCE),
-            key: PodKey {
-                namespace: metadata.namespace.into(),
-                name: metadata.name.into(),
-            },
-            uid: metadata.uid.into(),
-            resource_version: metadata.resource_version.into(),
-            gate: spec
-                .scheduling_gates
-                .iter()
-                .position(|gate| gate.name == names::UNCOMMITTED),
-            terminating: metadata.deletion_timestamp.is_some(),
-            phase: phase(&status.phase),
-            node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
-            ready: status
-                .conditions
-                .iter()
-                .any(|condition| condition.kind == "Ready" && condition.status == "True"),
-            json,
-        })
-    }
-
-    /// Whether the pod carries the origin label of this manager and names a local pod.
-    pub fn is_ours(json: &str, origin: &str) -> bool {
-        #[derive(Deserialize)]
-        struct Labelled {
-            metadata: Meta,
-        }
-        serde_json::from_str::<Labelled>(json).is_ok_and(|Labelled { metadata }| {
-            metadata
-                .labels
-                .get(names::ORIGIN)
-                .is_some_and(|found| found == origin)
-                && metadata.annotations.contains_key(names::LOCAL_UID)
-        })
-    }
-}
-
 fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
     let text = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
     match (
@@ -295,97 +214,6 @@ fn controller(owners: Vec<OwnerText>) -> Option<Controller> {
             name: owner.name,
             uid: owner.uid.into(),
         })
-}
-
-fn number(annotations: &BTreeMap<String, String>, key: &str) -> u64 {
-    annotations
-        .get(key)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
-}
-
-fn phase(text: &str) -> Phase {
-    match text {
-        "Succeeded" | "Failed" => Phase::Terminal,
-        "Running" => Phase::Running,
-        _ => Phase::Waiting,
-    }
-}
-
-#[derive(Deserialize)]
-struct PodText {
-    metadata: Meta,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Meta {
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    uid: String,
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default, deserialize_with = "null_is_empty")]
-    labels: BTreeMap<String, String>,
-    #[serde(default, deserialize_with = "null_is_empty")]
-    annotations: BTreeMap<String, String>,
-    #[serde(default, deserialize_with = "null_is_empty")]
-    finalizers: Vec<String>,
-    #[serde(default, deserialize_with = "null_is_empty")]
-    owner_references: Vec<OwnerText>,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct OwnerText {
-    kind: String,
-    name: String,
-    uid: String,
-    #[serde(default)]
-    controller: bool,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    #[serde(deserialize_with = "null_is_empty")]
-    scheduling_gates: Vec<GateText>,
-    node_name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct GateText {
-    name: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Status {
-    #[serde(deserialize_with = "null_is_empty")]
-    phase: String,
-    #[serde(deserialize_with = "null_is_empty")]
-    conditions: Vec<ConditionText>,
-}
-
-#[derive(Deserialize)]
-struct ConditionText {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-}
-
-/// The API writes `null` for an empty list or map now and then.
-fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]

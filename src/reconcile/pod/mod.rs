@@ -6,5 +6,7 @@ pub mod memory;
 pub mod metrics;
 pub mod observed;
 pub mod plan;
+pub mod remote;
+mod text;
 pub mod turn;
 pub mod world;
