@@ -397,7 +397,7 @@ async fn overhead_is_the_workers_own_and_a_missing_runtime_class_is_a_verdict(ri
     Ok(())
 }
 
-/// R98. `docs/decisions/0302-injected-sidecars.md`.
+/// R98. `docs/decisions/0022-sidecars-travel-with-the-pod.md`.
 async fn a_sidecar_that_both_clusters_inject_is_there_once(rig: Arc<Rig>) -> Result<()> {
     let ns = "r98";
     for at in [At::Manager, At::A] {

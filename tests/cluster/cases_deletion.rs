@@ -64,7 +64,7 @@ async fn a_copy_deleted_on_the_worker_fails_the_pod_and_its_controller_replaces_
     Ok(())
 }
 
-/// R21, `docs/decisions/0301-terminating-pods-of-jobs.md`: PodGC writes Failed on a terminating pod without a node
+/// R21, `docs/decisions/0050-terminating-pods-of-jobs.md`: PodGC writes Failed on a terminating pod without a node
 /// within 20 s, and the Job believes it.
 async fn a_job_counts_a_terminating_pod_as_failed_though_its_copy_succeeds(rig: Arc<Rig>) -> Result<()> {
     let ns = "r21";

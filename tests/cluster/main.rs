@@ -3,6 +3,7 @@
 //! Tests that only use their own namespace run side by side; then those that stop, freeze or cut something, one by
 //! one. Run some of them: `cargo test --test cluster -- <part of a name>`.
 
+mod cases_bad_input;
 mod cases_copies;
 mod cases_deletion;
 mod cases_failures;
@@ -11,10 +12,12 @@ mod cases_mirror;
 mod cases_names;
 mod cases_placement;
 mod cases_sets;
+mod cases_third;
 mod dispatch;
 mod guard;
 mod rig;
 mod sides;
+mod third;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,6 +30,7 @@ use rig::{Case, Rig};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cases: Vec<Case> = [
+        cases_bad_input::cases(),
         cases_copies::cases(),
         cases_deletion::cases(),
         cases_failures::cases(),
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         cases_names::cases(),
         cases_placement::cases(),
         cases_sets::cases(),
+        cases_third::cases(),
         dispatch::cases(),
         guard::cases(),
     ]

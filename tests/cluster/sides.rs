@@ -19,6 +19,8 @@ pub enum At {
     Manager,
     A,
     B,
+    /// Only after [`Rig::third`].
+    C,
 }
 
 /// Our identity on every cluster.
@@ -34,6 +36,7 @@ impl Rig {
             At::Manager => &self.world.manager,
             At::A => &self.world.workers[0].cluster,
             At::B => &self.world.workers[1].cluster,
+            At::C => crate::third::cluster(),
         }
     }
 
@@ -426,6 +429,7 @@ fn collection(plural: &str, namespace: &str) -> String {
         "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
         "priorityclasses" => "apis/scheduling.k8s.io/v1",
         "runtimeclasses" => "apis/node.k8s.io/v1",
+        "customresourcedefinitions" => "apis/apiextensions.k8s.io/v1",
         "endpointslices" => "apis/discovery.k8s.io/v1",
         "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
             "apis/admissionregistration.k8s.io/v1"
