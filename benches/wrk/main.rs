@@ -30,6 +30,10 @@ fn main() {
     if let Some(kind) = std::env::args().skip_while(|word| word != "serve").nth(1) {
         return servers::serve(kind.parse().unwrap());
     }
+    if !std::env::args().any(|word| word == "--bench") {
+        println!("a measurement, not a test: cargo bench --bench wrk");
+        return;
+    }
     if Command::new("wrk").arg("-v").output().is_err() {
         eprintln!("wrk is not installed: apt-get install wrk");
         std::process::exit(1);

@@ -65,8 +65,18 @@ pub(crate) fn median(mut rounds: Vec<Figures>) -> Figures {
 
 pub(crate) fn render(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:10} {:11} {:>9} {:>8} {:>8} {:>10} {:>6} {:>8} {:>9} {:>9}\n",
-        "load", "server", "req/s", "p50 us", "p99 us", "CPU us/req", "busy", "of bare", "CPU/bare", "RSS MiB"
+        "{:10} {:11} {:>9} {:>8} {:>8} {:>10} {:>10} {:>6} {:>8} {:>9} {:>9}\n",
+        "load",
+        "server",
+        "req/s",
+        "p50 us",
+        "p99 us",
+        "CPU us/req",
+        "req/s core",
+        "busy",
+        "of bare",
+        "CPU/bare",
+        "RSS MiB"
     );
     for row in rows {
         let bare = rows
@@ -82,9 +92,10 @@ pub(crate) fn render(rows: &[Row]) -> String {
         } = row.figures;
         writeln!(
             text,
-            "{:10} {:11} {per_second:>9.0} {p50:>8.0} {p99:>8.0} {cpu:>10.1} {:>5.0}% {:>7.0}% {:>9.2} {:>9.1}",
+            "{:10} {:11} {per_second:>9.0} {p50:>8.0} {p99:>8.0} {cpu:>10.1} {:>10.0} {:>5.0}% {:>7.0}% {:>9.2} {:>9.1}",
             row.load,
             row.server,
+            1e6 / cpu,
             busy * 100.0,
             100.0 * per_second / bare.figures.per_second,
             cpu / bare.figures.cpu,

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body, Incoming};
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use self::body::{announced, collect, is_plain_json};
@@ -24,7 +23,7 @@ use self::subject::Subject;
 use super::policies::MUTATE_PATH;
 use super::{Answer, NamespaceFacts, admit};
 use crate::clock::parse_duration;
-use crate::telemetry::health::{Beat, Health};
+use crate::telemetry::health::Beat;
 use crate::telemetry::logs::ADMISSION_THREAD;
 use crate::telemetry::metrics::{AdmissionMetrics, CountedWhileHeld, DurationLabels, Metrics, RequestLabels};
 use crate::tls::own_thread::{self, OwnThread};
@@ -126,25 +125,7 @@ pub async fn serve(webhook: Webhook, listener: TcpListener, shutdown: Shutdown) 
         drain,
         metrics: Arc::clone(&metrics.webhook),
     };
-    let leaving = async {
-        shutdown.begin.cancelled().await;
-        metrics.draining.set(1);
-        std::future::pending().await
-    };
-    tokio::select! {
-        ended = server.run(listener, shutdown.clone()) => ended,
-        never = leaving => never,
-    }
-}
-
-/// States what every webhook needs before it is ready: a certificate of today, and not to be leaving.
-pub fn state_readiness(health: &Health, resolver: Arc<Resolver>, shutdown: &Shutdown) {
-    health.require_fn("certificate", move || resolver.ready(Timestamp::now()));
-    let begin = shutdown.begin.clone();
-    health.require_fn("serving", move || match begin.is_cancelled() {
-        true => Err("leaving".to_owned()),
-        false => Ok(String::new()),
-    });
+    server.run(listener, shutdown).await
 }
 
 /// The router: a request in, a reply out, measured.

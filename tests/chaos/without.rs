@@ -135,21 +135,28 @@ async fn rule_3_version_in_the_commit(stage: &mut Stage) -> Result<()> {
     stage.create(json!({})).await?;
     stage.must_be_held(A, "commit").await?;
     stage.cut(FIRST);
+    stage.hold(B, "mirror")?; // else the pod would show that it was open before, and fail as rolled back
     stage.start(B).await?;
-    stage.until_runs().await?;
+    let runs = async || {
+        Ok(stage
+            .remote(SECOND)
+            .await?
+            .is_some_and(|pod| phase(&pod) == "Running"))
+    };
+    stage.until("B's copy to run", runs).await?;
     stage.release(A, "commit")?;
+    let by_a = |cluster: &String| cluster == "worker-a";
     stage
         .perhaps(async || {
-            Ok(stage.local().await?.is_some_and(|pod| {
-                pod.annotations()
-                    .get("portcullis.dev/cluster")
-                    .is_some_and(|name| name == "worker-a")
-            }))
+            Ok(stage
+                .local()
+                .await?
+                .is_some_and(|pod| pod.annotations().get("portcullis.dev/cluster").is_some_and(by_a)))
         })
         .await;
     stage.heal(FIRST);
     stage.perhaps(async || stage.is_open(FIRST).await).await;
-    Ok(())
+    stage.release(B, "mirror")
 }
 
 /// The process dies between commit and finalizer; the pod is deleted while its copy runs.
@@ -161,7 +168,9 @@ async fn rule_3_finalizer_in_the_same_patch(stage: &mut Stage) -> Result<()> {
     stage.kill(A);
     stage.start(B).await?;
     stage.until_runs().await?;
+    stage.kill(B);
     stage.delete_local().await?;
+    stage.start(B).await?;
     stage.until_gone().await
 }
 
@@ -332,9 +341,8 @@ async fn rule_11_version_in_the_failure(stage: &mut Stage) -> Result<()> {
     stage.hold(A, "fail")?;
     stage.hold(B, "clear-commit")?;
     stage.create(json!({})).await?;
-    stage.must_be_held(A, "take-back").await?;
     stage.must_be_held(B, "clear-commit").await?;
-    stage.release(A, "take-back")?;
+    stage.release(A, "take-back")?; // whether it came so far or saw B's delete first
     stage.must_be_held(A, "fail").await?;
     stage.release(B, "clear-commit")?;
     stage.until_runs().await?;

@@ -96,10 +96,12 @@ pub(crate) struct Reply {
 #[track_caller]
 pub(crate) fn ask(review: &Value, namespaces: &Namespaces) -> Reply {
     let reply = ask_bytes(review.to_string().as_bytes(), namespaces);
-    assert_eq!(
-        ask_bytes(as_go_writes(review).as_bytes(), namespaces).answer,
-        reply.answer
-    );
+    let other = ask_bytes(as_go_writes(review).as_bytes(), namespaces);
+    match other.answer.status {
+        // It names a position.
+        400 => assert_eq!(reply.answer.status, 400),
+        _ => assert_eq!(other.answer, reply.answer),
+    }
     reply
 }
 

@@ -6,12 +6,11 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use portcullis::admission::server::state_readiness;
 use portcullis::telemetry::health::Health;
 use portcullis::telemetry::metrics::{Metrics, OPEN_METRICS};
 use portcullis::telemetry::probes;
+use portcullis::tls::Resolver;
 use portcullis::tls::issue::{Issued, Lives, ServerNames};
-use portcullis::tls::{Resolver, Shutdown};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -59,9 +58,11 @@ fn pair(lives: Lives, now: Timestamp) -> Issued {
 async fn ready_means_certificate_snapshot_and_not_leaving() {
     portcullis::tls::install_crypto();
     let (health, metrics, resolver) = (Health::new(), Metrics::new(), Resolver::new());
-    let shutdown = Shutdown::default();
     let port = port(&health, &metrics);
-    state_readiness(&health, Arc::clone(&resolver), &shutdown);
+    let asked = Arc::clone(&resolver);
+    health.require_fn("certificate", move || asked.ready(Timestamp::now()));
+    let serving = health.require("serving");
+    serving.met("");
     let snapshot = health.require("snapshot");
 
     let answer = port.get("/readyz").await;
@@ -78,7 +79,7 @@ async fn ready_means_certificate_snapshot_and_not_leaving() {
             .unwrap(),
     );
     assert_eq!(port.get("/readyz").await.status, 200);
-    shutdown.begin.cancel();
+    serving.unmet("leaving");
     assert_eq!(port.get("/readyz").await.status, 503);
     assert_eq!(port.get("/healthz").await.status, 200, "leaving is not dying");
 }

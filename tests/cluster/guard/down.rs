@@ -7,7 +7,9 @@ use anyhow::{Result, ensure};
 use futures::StreamExt;
 
 use super::ground::Site;
-use super::{changes, crds, creation, leaving, limits, namespaces, preview, templates};
+use super::{
+    changes, committed, crds, creation, exceptions, leaving, limits, namespaces, preview, rollouts, templates,
+};
 use crate::rig::{Case, Rig};
 
 /// As many checks at a time.
@@ -27,8 +29,11 @@ async fn every_check_holds_while_portcullis_is_stopped(rig: Arc<Rig>) -> Result<
     portcullis.sigterm(Duration::from_secs(20)).await?;
     let checks = [
         creation::checks(),
+        exceptions::checks(),
         changes::checks(),
+        committed::checks(),
         templates::checks(),
+        rollouts::checks(),
         namespaces::checks(),
         leaving::checks(),
         crds::checks(),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use http::Request;
 use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
 
+pub use super::actor::Actor;
+pub use super::objects::{container, exempt, gate, has_gate, has_label, pod, with, workload};
 use crate::rig::Rig;
 
 /// The user name of our ServiceAccount.
@@ -216,12 +217,7 @@ impl Ground {
     }
 
     fn actor(&self, user: Option<&str>, groups: &[&str]) -> Actor {
-        Actor {
-            client: self.client.clone(),
-            namespace: self.namespace.clone(),
-            user: user.map(str::to_owned),
-            groups: groups.iter().map(|&group| group.to_owned()).collect(),
-        }
+        Actor::new(self.client.clone(), &self.namespace, user, groups)
     }
 
     /// The manager.
@@ -278,160 +274,6 @@ impl Ground {
     }
 }
 
-/// Somebody who asks the API server for something.
-pub struct Actor {
-    client: kube::Client,
-    namespace: String,
-    user: Option<String>,
-    groups: Vec<String>,
-}
-
-impl Actor {
-    /// The administrator of any cluster, in no namespace.
-    pub fn admin(client: kube::Client) -> Self {
-        Self {
-            client,
-            namespace: String::new(),
-            user: None,
-            groups: Vec::new(),
-        }
-    }
-
-    /// POST.
-    pub async fn create(&self, resource: &str, manifest: &Value) -> kube::Result<Value> {
-        self.send("POST", &self.path(resource, "", ""), "application/json", manifest)
-            .await
-    }
-
-    /// POST with `dryRun=All`.
-    pub async fn dry_run(&self, resource: &str, manifest: &Value) -> kube::Result<Value> {
-        let path = format!("{}?dryRun=All", self.path(resource, "", ""));
-        self.send("POST", &path, "application/json", manifest).await
-    }
-
-    /// GET; a list if `name` is empty.
-    pub async fn get(&self, resource: &str, name: &str) -> kube::Result<Value> {
-        self.send(
-            "GET",
-            &self.path(resource, name, ""),
-            "application/json",
-            &Value::Null,
-        )
-        .await
-    }
-
-    /// PUT, what `kubectl replace` does.
-    pub async fn replace(
-        &self,
-        resource: &str,
-        name: &str,
-        subresource: &str,
-        object: &Value,
-    ) -> kube::Result<Value> {
-        self.send(
-            "PUT",
-            &self.path(resource, name, subresource),
-            "application/json",
-            object,
-        )
-        .await
-    }
-
-    /// A merge patch, or a JSON patch if it is a list.
-    pub async fn patch(
-        &self,
-        resource: &str,
-        name: &str,
-        subresource: &str,
-        patch: &Value,
-    ) -> kube::Result<Value> {
-        let kind = if patch.is_array() {
-            "application/json-patch+json"
-        } else {
-            "application/merge-patch+json"
-        };
-        self.send("PATCH", &self.path(resource, name, subresource), kind, patch)
-            .await
-    }
-
-    /// A JSON patch with `dryRun=All`.
-    pub async fn dry_run_patch(&self, resource: &str, name: &str, patch: &Value) -> kube::Result<Value> {
-        let path = format!("{}?dryRun=All", self.path(resource, name, ""));
-        self.send("PATCH", &path, "application/json-patch+json", patch)
-            .await
-    }
-
-    /// A server-side apply under the manager `tester`.
-    pub async fn apply(&self, resource: &str, name: &str, object: &Value) -> kube::Result<Value> {
-        let path = format!("{}?fieldManager=tester&force=true", self.path(resource, name, ""));
-        self.send("PATCH", &path, "application/apply-patch+yaml", object)
-            .await
-    }
-
-    /// DELETE.
-    pub async fn delete(&self, resource: &str, name: &str) -> kube::Result<Value> {
-        self.send(
-            "DELETE",
-            &self.path(resource, name, ""),
-            "application/json",
-            &Value::Null,
-        )
-        .await
-    }
-
-    async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> kube::Result<Value> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("Content-Type", kind);
-        if let Some(user) = &self.user {
-            request = request.header("Impersonate-User", user);
-        }
-        for group in &self.groups {
-            request = request.header("Impersonate-Group", group);
-        }
-        let body = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
-        };
-        let request = request.body(body).expect("the path and the headers are plain");
-        self.client.request::<Value>(request).await
-    }
-
-    fn path(&self, resource: &str, name: &str, subresource: &str) -> String {
-        let (group, namespaced) = match resource.split('/').next().unwrap_or_default() {
-            "pods" | "events" | "services" => ("api/v1", true),
-            "namespaces" => ("api/v1", false),
-            "deployments" | "statefulsets" | "replicasets" | "daemonsets" => ("apis/apps/v1", true),
-            "jobs" => ("apis/batch/v1", true),
-            "rolebindings" => ("apis/rbac.authorization.k8s.io/v1", true),
-            "clusterroles" | "clusterrolebindings" => ("apis/rbac.authorization.k8s.io/v1", false),
-            "subjectaccessreviews" => ("apis/authorization.k8s.io/v1", false),
-            "nodes" => ("api/v1", false),
-            "workerclusters" | "dispatchpolicies" => ("apis/portcullis.dev/v1alpha1", false),
-            _ => ("apis/admissionregistration.k8s.io/v1", false),
-        };
-        let namespace = if namespaced {
-            format!("/namespaces/{}", self.namespace)
-        } else {
-            String::new()
-        };
-        let slash = |part: &str| {
-            if part.is_empty() {
-                String::new()
-            } else {
-                format!("/{part}")
-            }
-        };
-        format!(
-            "/{group}{namespace}/{resource}{}{}",
-            slash(name),
-            slash(subresource)
-        )
-    }
-}
-
 /// Fails unless the guard refused, with this in its sentence.
 #[track_caller]
 pub fn refused(result: kube::Result<Value>, sentence: &str) -> Result<()> {
@@ -480,64 +322,4 @@ pub fn refused_keys(result: kube::Result<Value>, keys: &[&str]) -> Result<()> {
         Err(error) => Err(error).context("the call failed"),
         Ok(object) => bail!("allowed: {object}"),
     }
-}
-
-/// A pod or template carries our gate.
-pub fn has_gate(pod: &Value) -> bool {
-    pod["spec"]["schedulingGates"]
-        .as_array()
-        .is_some_and(|gates| gates.contains(&gate()))
-}
-
-/// A pod or template carries our label.
-pub fn has_label(pod: &Value) -> bool {
-    pod["metadata"]["labels"]["portcullis.dev/gated"] == "true"
-}
-
-/// Our gate.
-pub fn gate() -> Value {
-    json!({"name": "portcullis.dev/multikueue"})
-}
-
-/// The smallest pod.
-pub fn pod(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container()]},
-    })
-}
-
-/// The smallest container.
-pub fn container() -> Value {
-    json!({"name": "main", "image": "app:1"})
-}
-
-/// A Deployment, StatefulSet, ReplicaSet or DaemonSet.
-pub fn workload(kind: &str, name: &str) -> Value {
-    let labels = json!({"app": name});
-    let mut object = json!({
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container()]}},
-        },
-    });
-    if kind != "DaemonSet" {
-        object["spec"]["replicas"] = json!(2);
-    }
-    object
-}
-
-/// `value` with another value at a JSON pointer; missing parents are made.
-pub fn with(mut value: Value, pointer: &str, new: Value) -> Value {
-    let mut at = &mut value;
-    for token in pointer.split('/').skip(1) {
-        at = &mut at[token.replace("~1", "/").as_str()];
-    }
-    *at = new;
-    value
 }

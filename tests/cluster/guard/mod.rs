@@ -10,17 +10,22 @@
 
 use crate::rig::{Case, Running};
 
+mod actor;
 mod calls;
 mod changes;
+mod committed;
 mod crds;
 mod creation;
 mod down;
+mod exceptions;
 mod ground;
 mod keep;
 mod leaving;
 mod limits;
 mod namespaces;
+mod objects;
 mod preview;
+mod rollouts;
 mod templates;
 mod worker_rights;
 
@@ -54,8 +59,11 @@ use checks;
 pub fn cases() -> Vec<Case> {
     [
         creation::cases(),
+        exceptions::cases(),
         changes::cases(),
+        committed::cases(),
         templates::cases(),
+        rollouts::cases(),
         namespaces::cases(),
         leaving::cases(),
         crds::cases(),

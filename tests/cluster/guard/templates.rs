@@ -6,24 +6,16 @@ use serde_json::{Value, json};
 
 use super::checks;
 use super::ground::{
-    Ground, PATIENCE, Site, container, gate, has_gate, has_label, pod, refused_keys, with, workload,
+    Ground, PATIENCE, Site, container, gate, has_gate, has_label, refused_keys, with, workload,
 };
 
 checks![
     templates_are_marked_at_creation,
     a_replica_set_of_a_deployment_is_left_alone,
-    replacing_an_unchanged_deployment_starts_no_rollout,
-    replacing_an_unchanged_stateful_set_starts_no_rollout,
-    every_other_way_of_writing_an_unchanged_template_starts_no_rollout,
-    marks_come_back_in_their_place,
     a_changed_template_is_marked_again,
-    a_deployment_from_before_the_opt_in_rolls_out_once_per_revision,
-    a_stateful_set_from_before_the_opt_in_is_not_rolled_out,
     an_old_template_gets_marks_when_it_changes,
     a_user_may_mark_an_old_template,
-    rolling_back_across_the_opt_in_makes_one_replica_set_more,
     an_exempt_template_is_unmarked_and_marked_again,
-    withdrawing_the_permission_to_exempt_starts_no_rollout,
     duplicate_names_and_huge_numbers_survive,
     a_template_with_a_node_name_fails_with_our_sentence,
     keys_of_the_reconciler_are_refused_in_templates,
@@ -31,22 +23,22 @@ checks![
     a_name_made_by_the_server_gets_no_root,
 ];
 
-const KINDS: [(&str, &str); 3] = [
+pub const KINDS: [(&str, &str); 3] = [
     ("Deployment", "deployments"),
     ("StatefulSet", "statefulsets"),
     ("ReplicaSet", "replicasets"),
 ];
 
-fn template(object: &Value) -> &Value {
+pub fn template(object: &Value) -> &Value {
     &object["spec"]["template"]
 }
 
-fn root(object: &Value) -> &Value {
+pub fn root(object: &Value) -> &Value {
     &template(object)["metadata"]["annotations"]["portcullis.dev/root"]
 }
 
 #[track_caller]
-fn marked(object: &Value) -> Result<()> {
+pub fn marked(object: &Value) -> Result<()> {
     ensure!(
         has_gate(template(object)) && has_label(template(object)) && root(object).is_string(),
         "unmarked: {object}"
@@ -55,23 +47,14 @@ fn marked(object: &Value) -> Result<()> {
 }
 
 #[track_caller]
-fn unmarked(object: &Value) -> Result<()> {
+pub fn unmarked(object: &Value) -> Result<()> {
     let any = has_gate(template(object)) || has_label(template(object)) || root(object).is_string();
     ensure!(!any, "marked: {object}");
     Ok(())
 }
 
-/// Waits until the controller has seen the last change.
-async fn observed(ground: &Ground, resource: &str, name: &str) -> Result<Value> {
-    ground
-        .await_object("the controller to have seen it", resource, name, |object| {
-            object["status"]["observedGeneration"] == object["metadata"]["generation"]
-        })
-        .await
-}
-
 /// Waits until the Deployment's revision is this one, and answers how many ReplicaSets there are.
-async fn replica_sets(ground: &Ground, name: &str, revision: &str) -> Result<usize> {
+pub async fn replica_sets(ground: &Ground, name: &str, revision: &str) -> Result<usize> {
     ground
         .await_object("its revision", "deployments", name, |object| {
             object["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision
@@ -122,109 +105,6 @@ async fn a_replica_set_of_a_deployment_is_left_alone(site: Site) -> Result<()> {
     )
 }
 
-async fn replacing_an_unchanged_deployment_starts_no_rollout(site: Site) -> Result<()> {
-    let ground = site.opted_in("replace-deployment").await?;
-    let manifest = workload("Deployment", "web");
-    let made = ground.alice().create("deployments", &manifest).await?;
-    replica_sets(&ground, "web", "1").await?;
-    for _ in 0..2 {
-        let after = ground
-            .alice()
-            .replace("deployments", "web", "", &manifest)
-            .await?;
-        ensure!(
-            template(&after) == template(&made),
-            "{} became {}",
-            template(&made),
-            template(&after)
-        );
-        ensure!(replica_sets(&ground, "web", "1").await? == 1, "one ReplicaSet");
-    }
-    Ok(())
-}
-
-async fn replacing_an_unchanged_stateful_set_starts_no_rollout(site: Site) -> Result<()> {
-    let ground = site.opted_in("replace-stateful-set").await?;
-    let manifest = workload("StatefulSet", "web");
-    let made = ground.alice().create("statefulsets", &manifest).await?;
-    observed(&ground, "statefulsets", "web").await?;
-    let after = ground
-        .alice()
-        .replace("statefulsets", "web", "", &manifest)
-        .await?;
-    ensure!(template(&after) == template(&made), "{after}");
-    let seen = observed(&ground, "statefulsets", "web").await?;
-    ensure!(
-        seen["status"]["updateRevision"] == seen["status"]["currentRevision"],
-        "{seen}"
-    );
-    Ok(())
-}
-
-async fn every_other_way_of_writing_an_unchanged_template_starts_no_rollout(site: Site) -> Result<()> {
-    let ground = site.opted_in("unchanged").await?;
-    let manifest = workload("Deployment", "web");
-    let made = ground.alice().create("deployments", &manifest).await?;
-    let alice = ground.alice();
-    let take_off = json!([
-        {"op": "remove", "path": "/spec/template/spec/schedulingGates"},
-        {"op": "remove", "path": "/spec/template/metadata/labels/portcullis.dev~1gated"},
-        {"op": "remove", "path": "/spec/template/metadata/annotations"},
-    ]);
-    let scaled = with(manifest.clone(), "/spec/replicas", json!(3));
-    let with_name = json!({"metadata": {"annotations": {"note": "x"}}});
-    let answers = [
-        alice.patch("deployments", "web", "", &take_off).await?,
-        alice
-            .patch(
-                "deployments",
-                "web",
-                "",
-                &json!({"spec": {"template": {"spec": {"schedulingGates": null}}}}),
-            )
-            .await?,
-        alice.apply("deployments", "web", &manifest).await?,
-        alice.replace("deployments", "web", "", &scaled).await?,
-        alice.patch("deployments", "web", "", &with_name).await?,
-    ];
-    for after in answers {
-        ensure!(
-            template(&after) == template(&made),
-            "{} became {}",
-            template(&made),
-            template(&after)
-        );
-    }
-    let scale = json!({"spec": {"replicas": 1}});
-    alice.patch("deployments", "web", "scale", &scale).await?;
-    ensure!(replica_sets(&ground, "web", "1").await? == 1, "one ReplicaSet");
-    Ok(())
-}
-
-async fn marks_come_back_in_their_place(site: Site) -> Result<()> {
-    let ground = site.opted_in("in-place").await?;
-    let gates = json!([{"name": "example.com/a"}, gate(), {"name": "example.com/b"}]);
-    let manifest = with(
-        workload("Deployment", "web"),
-        "/spec/template/spec/schedulingGates",
-        gates,
-    );
-    let made = ground.alice().create("deployments", &manifest).await?;
-    let without = with(
-        manifest,
-        "/spec/template/spec/schedulingGates",
-        json!([{"name": "example.com/a"}, {"name": "example.com/b"}]),
-    );
-    let after = ground.alice().replace("deployments", "web", "", &without).await?;
-    ensure!(
-        template(&after) == template(&made),
-        "{} became {}",
-        template(&made),
-        template(&after)
-    );
-    Ok(())
-}
-
 async fn a_changed_template_is_marked_again(site: Site) -> Result<()> {
     let ground = site.opted_in("changed").await?;
     for (kind, resource) in KINDS {
@@ -243,85 +123,6 @@ async fn a_changed_template_is_marked_again(site: Site) -> Result<()> {
     ensure!(
         replica_sets(&ground, "web", "2").await? == 3,
         "two of the Deployment and the one that stands alone"
-    );
-    Ok(())
-}
-
-/// The Deployment was made before the opt-in, or while nothing of ours was there: to us that is the same.
-async fn a_deployment_from_before_the_opt_in_rolls_out_once_per_revision(site: Site) -> Result<()> {
-    let ground = site.plain("old-deployment").await?;
-    let manifest = workload("Deployment", "web");
-    let made = ground.alice().create("deployments", &manifest).await?;
-    ground
-        .await_object("its pods to run", "deployments", "web", |web| {
-            web["status"]["readyReplicas"] == 2
-        })
-        .await?;
-    ground.opt_in().await?;
-
-    ground
-        .alice()
-        .patch("deployments", "web", "scale", &json!({"spec": {"replicas": 4}}))
-        .await?;
-    wait_for("two pods more, gated", PATIENCE, async || {
-        let pods = ground.all("pods").await?;
-        anyhow::Ok((pods.iter().filter(|pod| has_gate(pod)).count() == 2).then_some(()))
-    })
-    .await?;
-    let scaled = with(manifest.clone(), "/spec/replicas", json!(3));
-    for unchanged in [&manifest, &scaled] {
-        let after = ground
-            .alice()
-            .replace("deployments", "web", "", unchanged)
-            .await?;
-        ensure!(template(&after) == template(&made), "{after}");
-        ensure!(
-            replica_sets(&ground, "web", "1").await? == 1,
-            "one ReplicaSet for one revision"
-        );
-    }
-
-    let restart = json!({"spec": {"template": {"metadata": {"annotations": {"restartedAt": "now"}}}}});
-    marked(&ground.alice().patch("deployments", "web", "", &restart).await?)?;
-    ensure!(
-        replica_sets(&ground, "web", "2").await? == 2,
-        "one ReplicaSet for each of two revisions"
-    );
-    let settled = observed(&ground, "deployments", "web").await?;
-    ensure!(
-        settled["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2",
-        "{settled}"
-    );
-    Ok(())
-}
-
-async fn a_stateful_set_from_before_the_opt_in_is_not_rolled_out(site: Site) -> Result<()> {
-    let ground = site.plain("old-stateful-set").await?;
-    let manifest = workload("StatefulSet", "web");
-    let made = ground.alice().create("statefulsets", &manifest).await?;
-    ground
-        .await_object("its pods to run", "statefulsets", "web", |web| {
-            web["status"]["readyReplicas"] == 2
-        })
-        .await?;
-    ground.opt_in().await?;
-    ground
-        .alice()
-        .patch("statefulsets", "web", "scale", &json!({"spec": {"replicas": 3}}))
-        .await?;
-    let third = ground
-        .await_object("its third pod", "pods", "web-2", Value::is_object)
-        .await?;
-    ensure!(has_gate(&third), "{third}");
-    let after = ground
-        .alice()
-        .replace("statefulsets", "web", "", &manifest)
-        .await?;
-    ensure!(template(&after) == template(&made), "{after}");
-    let seen = observed(&ground, "statefulsets", "web").await?;
-    ensure!(
-        seen["status"]["updateRevision"] == seen["status"]["currentRevision"],
-        "{seen}"
     );
     Ok(())
 }
@@ -350,25 +151,6 @@ async fn a_user_may_mark_an_old_template(site: Site) -> Result<()> {
     ground.opt_in().await?;
     let mark = json!({"spec": {"template": {"spec": {"schedulingGates": [gate()]}}}});
     marked(&ground.alice().patch("deployments", "web", "", &mark).await?)
-}
-
-async fn rolling_back_across_the_opt_in_makes_one_replica_set_more(site: Site) -> Result<()> {
-    let ground = site.plain("rollback").await?;
-    let manifest = workload("Deployment", "web");
-    let old = ground.alice().create("deployments", &manifest).await?;
-    replica_sets(&ground, "web", "1").await?;
-    ground.opt_in().await?;
-    let image = with(container(), "/image", json!("app:2"));
-    let changed = with(manifest, "/spec/template/spec/containers", json!([image]));
-    ground.alice().replace("deployments", "web", "", &changed).await?;
-    ensure!(replica_sets(&ground, "web", "2").await? == 2, "two revisions");
-    let back = json!([{"op": "replace", "path": "/spec/template", "value": template(&old)}]);
-    marked(&ground.alice().patch("deployments", "web", "", &back).await?)?;
-    ensure!(
-        replica_sets(&ground, "web", "3").await? == 3,
-        "the marked one is a third revision"
-    );
-    Ok(())
 }
 
 async fn an_exempt_template_is_unmarked_and_marked_again(site: Site) -> Result<()> {
@@ -407,30 +189,6 @@ async fn an_exempt_template_is_unmarked_and_marked_again(site: Site) -> Result<(
         unmarked(&ground.alice().replace(resource, "web", "", &exempt).await?)?;
         unmarked(&ground.alice().replace(resource, "web", "", &exempt).await?)?;
     }
-    Ok(())
-}
-
-async fn withdrawing_the_permission_to_exempt_starts_no_rollout(site: Site) -> Result<()> {
-    let ground = site.allowing_exempt("withdrawn").await?;
-    let pointer = "/spec/template/metadata/labels/portcullis.dev~1exempt";
-    let exempt = with(workload("Deployment", "web"), pointer, json!("true"));
-    let made = ground.alice().create("deployments", &exempt).await?;
-    replica_sets(&ground, "web", "1").await?;
-    ground
-        .set_label("portcullis.dev/allow-exempt", Value::Null)
-        .await?;
-    let probe = with(
-        pod("probe"),
-        "/metadata/labels",
-        json!({"portcullis.dev/exempt": "true"}),
-    );
-    wait_for("the policies to know", PATIENCE, async || {
-        anyhow::Ok(has_gate(&ground.alice().dry_run("pods", &probe).await?).then_some(()))
-    })
-    .await?;
-    let after = ground.alice().replace("deployments", "web", "", &exempt).await?;
-    ensure!(template(&after) == template(&made), "{after}");
-    ensure!(replica_sets(&ground, "web", "1").await? == 1, "one ReplicaSet");
     Ok(())
 }
 

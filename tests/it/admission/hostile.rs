@@ -19,7 +19,7 @@ fn bodies() -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// S1: flipped, cut, doubled and inserted bytes.
     #[test]

@@ -245,6 +245,10 @@ fn rule_9_only_who_saw_the_take_back_succeed_clears_the_commit() {
         "L committed a/u2 attempt 1; a: -; b: -; took back u1; u1 is gone",
         expect!["ask a whether u2 is gone"],
     );
+    check(
+        "L committed a/u1 dispatched; a: -; b: -; took back u1; u1 is gone",
+        expect!["say Dispatched=False TakenBack"],
+    );
 }
 
 #[test]

@@ -325,10 +325,15 @@ impl<'a> Load<'a> {
     /// On one worker, under the name that the next bare pod will have.
     async fn foreign_namesake(&mut self) -> Result<()> {
         let worker = self.dice.roll(self.workers.len());
-        let name = format!("bare-{}", self.made + 1);
-        for (namespace, _) in NAMESPACES {
+        for (name, (namespace, _)) in
+            (1..=2).flat_map(|next| NAMESPACES.map(|place| (self.made + next, place)))
+        {
+            let name = format!("bare-{name}");
+            if self.foreign.iter().any(|foreign| foreign.pod.name_any() == name) {
+                continue; // on all workers it would leave the pod no place
+            }
             let pods: Api<Pod> = Api::namespaced(self.workers[worker].clone(), namespace);
-            let pod = json!({"metadata": {"name": name, "labels": {"whose": "not ours"}}, "spec": spec("foreign:1")});
+            let pod = json!({"metadata": {"name": name, "labels": {"whose": "not-ours"}}, "spec": spec("foreign:1")});
             // The worker has the namespace only once a pod of it came there.
             match pods
                 .create(&PostParams::default(), &serde_json::from_value(pod)?)

@@ -58,7 +58,16 @@ fn every_view_comes_to_rest() {
     );
 }
 
-fn rests(text: &str) {
+#[test]
+fn what_is_taken_back_is_opened_elsewhere() {
+    let end = rests("L committed a/u1 dispatched; a: R u1 opened unscheduled 6m; b: -");
+    let local = end.local.unwrap();
+    assert_eq!(local["metadata"]["annotations"][names::CLUSTER], "b");
+    assert_eq!(local["metadata"]["annotations"][names::ATTEMPT], "1");
+    assert_eq!(local["status"]["phase"], "Pending");
+}
+
+fn rests(text: &str) -> View {
     let mut view = View::parse(text);
     let mut opened = BTreeSet::new();
     for _ in 0..MOST_TURNS {
@@ -69,7 +78,7 @@ fn rests(text: &str) {
             .iter()
             .all(|step| matches!(step, Step::LookAtLocal { .. }));
         if reads_only {
-            return; // at rest, or a view that only time makes newer
+            return view; // at rest, or a view that only time makes newer
         }
         for step in &plan.steps {
             if let Step::Open { remote, .. } = step {
@@ -105,6 +114,7 @@ fn absorb(view: &mut View, step: &Step) {
         Step::Delete { remote, .. } => set(view, &remote.worker, None),
         Step::TakeBack { remote, .. } => {
             set(view, &remote.worker, None);
+            view.refuse(&remote.worker);
             view.memory.taken_back.insert(remote.uid.clone());
         }
         Step::ClearCommit { attempt, .. } => {

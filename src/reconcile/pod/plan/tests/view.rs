@@ -158,6 +158,12 @@ impl View {
         }
     }
 
+    /// The worker says that it does not take this pod.
+    pub(super) fn refuse(&mut self, worker: &str) {
+        let found = self.workers.iter_mut().find(|found| &*found.name == worker);
+        found.expect("a worker of the view").refuses = true;
+    }
+
     pub(super) fn plan(&self) -> Plan {
         let now = Now {
             monotonic: self.began + Duration::from_secs(3600),
