@@ -6,7 +6,9 @@
 pub mod audit;
 pub mod check;
 pub mod dice;
+mod history;
 pub mod load;
+mod pods;
 pub mod storm;
 
 use std::time::{Duration, Instant};
