@@ -78,7 +78,7 @@ impl Metrics {
 /// Content type of [`Metrics::scrape`].
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The webhook's own level of service. The API server's metrics subtract webhook time (`admission.md` 0.23), so
+/// The webhook's own level of service. The API server's metrics subtract webhook time, so
 /// nobody else measures it.
 #[derive(Debug)]
 pub struct AdmissionMetrics {

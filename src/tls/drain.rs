@@ -3,7 +3,7 @@
 //! 1. *Leaving*: connections and requests are still accepted and served; each answer closes its connection, so the
 //!    client dials anew, elsewhere. Ends when no connection is left and the endpoint lag is over.
 //! 2. *Refusing*, for what is left near the end of the budget: 503 with `Retry-After: 0` and `Connection: close`,
-//!    which makes the API server retry at once on a new connection (`reference/admission.md` 0.6).
+//!    which makes the API server retry at once on a new connection.
 //! 3. The listener closes and what is in flight is finished.
 
 use std::sync::Arc;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 /// Limits of one listener. hyper and rustls have none of their own; hyper's header timeout is not used, because
-/// it also closes idle connections, and a POST that meets a closing connection fails for the user
-/// (`reference/admission.md` 0.5, 0.5b).
+/// it also closes idle connections, and a POST that meets a closing connection fails for the user.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at once; the kernel queues the rest.

@@ -43,7 +43,7 @@ pub(crate) fn crypto() -> Arc<CryptoProvider> {
 /// TLS 1.2 and 1.3, `http/1.1` alone in ALPN, no early data, no resumption.
 ///
 /// The API server offers `http/1.1` alone to Services and other hosts, and `h2` beside it to loopback URLs; it
-/// keeps no session cache, so tickets would be made and never used (`reference/admission.md` 0.1, 0.3).
+/// keeps no session cache, so tickets would be made and never used.
 ///
 /// # Panics
 /// Never: both versions are compiled in.

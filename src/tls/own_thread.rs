@@ -11,7 +11,7 @@ pub struct OwnThread<T> {
 }
 
 /// Runs `make()` on a new thread with a single-threaded runtime. One thread was measured to serve more reviews
-/// than two (`reference/crates.md` section 6), and reconcilers on another runtime cannot delay it.
+/// than two, and reconcilers on another runtime cannot delay it.
 ///
 /// # Errors
 /// If the thread or its runtime cannot be made.

@@ -198,7 +198,7 @@ pub(super) fn verify_chain(
 }
 
 /// PEM again, one newline between the blocks: two blocks joined without one make a `caBundle` that the API
-/// server cannot use (`reference/admission.md` 0.15).
+/// server cannot use.
 fn bundle(certificates: &[CertificateDer<'_>]) -> String {
     let mut pem = String::new();
     for certificate in certificates {

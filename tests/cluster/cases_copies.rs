@@ -79,62 +79,58 @@ async fn what_kueue_adds_on_the_manager_stays_there(rig: Arc<Rig>) -> Result<()>
     let ns = "r14";
     rig.opted_in(ns).await?;
     rig.world.manager.grant_edit("alice", ns).await?;
-    let metadata = json!({
-        "labels": {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/managed": "true"},
-        "annotations": {"portcullis.dev/submitted": "{\"nodeSelector\":{\"pool\":\"forged\",\"type\":\"kwok\"}}"},
+    let forged = json!({
+        "nodeSelector": {"pool": "forged", "type": "kwok"},
+        "tolerations": [{"key": "forged", "operator": "Exists"}],
     });
-    let spec = json!({
-        "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
-        "nodeSelector": {"type": "kwok"},
-        "tolerations": [{"key": "mine", "operator": "Exists"}],
-    });
-    let created = rig.create(At::Manager, ns, pod("one", metadata, spec)).await?;
-    let mut tolerations = created["spec"]["tolerations"].clone();
-    tolerations
-        .as_array_mut()
-        .context("tolerations")?
-        .push(json!({"key": "m-only", "operator": "Exists"}));
-    let admit = json!({
-        "metadata": {"labels": {"kueue.x-k8s.io/podset": "main"}, "annotations": {"kueue.x-k8s.io/workload": "w"}},
-        "spec": {
-            "schedulingGates": [{"name": "portcullis.dev/multikueue"}],
-            "nodeSelector": {"pool": "m-only"},
-            "tolerations": tolerations,
-        },
-    });
-    rig.world
-        .manager
-        .kubectl_with(
-            "alice",
-            &[
-                "patch",
-                "-n",
-                ns,
-                "pod/one",
-                "--type=merge",
-                "-p",
-                &admit.to_string(),
-            ],
-            "",
-        )
-        .await?;
-    rig.until_ready(ns, "one").await?;
-    let remote = rig.seen(At::A, ns, "pod/one").await?;
-    ensure!(
-        remote["spec"]["nodeSelector"] == json!({"type": "kwok"}),
-        "{}",
-        remote["spec"]["nodeSelector"]
-    );
-    let tolerations = remote["spec"]["tolerations"].to_string();
-    ensure!(
-        tolerations.contains("mine") && !tolerations.contains("m-only"),
-        "{tolerations}"
-    );
-    ensure!(
-        !remote["metadata"].to_string().contains("kueue.x-k8s.io"),
-        "{}",
-        remote["metadata"]
-    );
+    let forged = json!({"portcullis.dev/submitted": forged.to_string()});
+    for (name, annotations) in [("honest", json!({})), ("forger", forged)] {
+        let labels = json!({"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/managed": "true"});
+        let spec = json!({
+            "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
+            "nodeSelector": {"type": "kwok"},
+            "tolerations": [{"key": "mine", "operator": "Exists"}],
+        });
+        let made = pod(name, json!({"labels": labels, "annotations": annotations}), spec);
+        let created = rig.create(At::Manager, ns, made).await?;
+        let mut tolerations = created["spec"]["tolerations"].clone();
+        tolerations
+            .as_array_mut()
+            .context("tolerations")?
+            .push(json!({"key": "m-only", "operator": "Exists"}));
+        let admit = json!({
+            "metadata": {"labels": {"kueue.x-k8s.io/podset": "main"}, "annotations": {"kueue.x-k8s.io/workload": "w"}},
+            "spec": {
+                "schedulingGates": [{"name": "portcullis.dev/multikueue"}],
+                "nodeSelector": {"pool": "m-only"},
+                "tolerations": tolerations,
+            },
+        });
+        let (object, admit) = (format!("pod/{name}"), admit.to_string());
+        let patch = ["patch", "-n", ns, &object, "--type=merge", "-p", &admit];
+        rig.world.manager.kubectl_with("alice", &patch, "").await?;
+        rig.until_ready(ns, name).await?;
+        let remote = rig.seen(At::A, ns, &object).await?;
+        ensure!(
+            remote["spec"]["nodeSelector"] == json!({"type": "kwok"}),
+            "{}",
+            remote["spec"]["nodeSelector"]
+        );
+        let tolerations = remote["spec"]["tolerations"].to_string();
+        ensure!(
+            !tolerations.contains("m-only") && !tolerations.contains("forged"),
+            "{tolerations}"
+        );
+        ensure!(
+            tolerations.contains("mine") == (name == "honest"),
+            "{tolerations}"
+        );
+        ensure!(
+            !remote["metadata"].to_string().contains("kueue.x-k8s.io"),
+            "{}",
+            remote["metadata"]
+        );
+    }
     Ok(())
 }
 
@@ -401,7 +397,7 @@ async fn overhead_is_the_workers_own_and_a_missing_runtime_class_is_a_verdict(ri
     Ok(())
 }
 
-/// R98. `docs/decisions/0302-injected-sidecars.md`.
+/// R98. `docs/decisions/0022-sidecars-travel-with-the-pod.md`.
 async fn a_sidecar_that_both_clusters_inject_is_there_once(rig: Arc<Rig>) -> Result<()> {
     let ns = "r98";
     for at in [At::Manager, At::A] {

@@ -3,18 +3,26 @@
 //! Tests that only use their own namespace run side by side; then those that stop, freeze or cut something, one by
 //! one. Run some of them: `cargo test --test cluster -- <part of a name>`.
 
+mod cases_bad_input;
 mod cases_copies;
 mod cases_deletion;
+mod cases_failures;
 mod cases_gates;
 mod cases_mirror;
+mod cases_names;
+mod cases_placement;
+mod cases_sets;
+mod cases_third;
 mod dispatch;
 mod guard;
 mod rig;
 mod sides;
+mod third;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
 use rig::{Case, Rig};
@@ -22,12 +30,18 @@ use rig::{Case, Rig};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cases: Vec<Case> = [
-        dispatch::cases(),
-        guard::cases(),
+        cases_bad_input::cases(),
         cases_copies::cases(),
         cases_deletion::cases(),
+        cases_failures::cases(),
         cases_gates::cases(),
         cases_mirror::cases(),
+        cases_names::cases(),
+        cases_placement::cases(),
+        cases_sets::cases(),
+        cases_third::cases(),
+        dispatch::cases(),
+        guard::cases(),
     ]
     .into_iter()
     .flatten()
@@ -80,6 +94,9 @@ fn trials(cases: Vec<Case>, world: World) -> Vec<Trial> {
             Trial::test(case.name, move || {
                 let (rig, handle) = world.expect("a run has a world; a listing runs nothing");
                 let result = handle.block_on(async {
+                    if case.alone {
+                        rig.recover().await.context("recover from the case before")?;
+                    }
                     tokio::time::timeout(case.limit, (case.run)(rig))
                         .await
                         .map_err(|_| anyhow::anyhow!("not done in {:?}", case.limit))?

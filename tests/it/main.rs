@@ -11,6 +11,7 @@ mod server_http;
 mod server_limits;
 mod server_logs;
 mod server_rig;
+mod tidy;
 mod tls_files;
 mod tls_handshake;
 mod tls_issue;

@@ -27,6 +27,8 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// A worker that did not answer so many pings in a row is lost: its pods are shown as not ready. Beats of our own
 /// are counted, never elapsed time: a process that was frozen for minutes must not blame the worker.
 const LOST_AFTER_MISSES: u32 = 3;
+/// No answer, or none that helps: the words of one outage vary.
+const UNREACHABLE: &str = "Unreachable";
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
@@ -78,6 +80,11 @@ pub async fn keep(
 
 /// The worker is not usable; the rest is told if that is news.
 pub fn down(worker: &Arc<Worker>, problem: Problem, lost: bool, events: &Arc<dyn LinkEvents>) {
+    // The words of one outage differ from try to try; all pods there would be written to each time.
+    let problem = match &*worker.link() {
+        Link::Down(held) if held.reason == UNREACHABLE && problem.reason == UNREACHABLE => held.clone(),
+        Link::Down(_) | Link::Up(_) => problem,
+    };
     let same = matches!(&*worker.link(), Link::Down(held) if *held == problem);
     worker.unsync();
     let lost = lost.then(|| problem.message.clone());
@@ -172,7 +179,7 @@ fn call_problem(error: &CallError) -> Problem {
             false,
         ),
         CallError::Answered { .. } | CallError::Unanswered(_) | CallError::Unreadable(_) => {
-            problem("Unreachable", error.words(), false)
+            problem(UNREACHABLE, error.words(), false)
         }
     }
 }
@@ -273,7 +280,8 @@ async fn attend(
             Err(found) => {
                 misses += 1;
                 worker.set_suspect(true);
-                if misses >= LOST_AFTER_MISSES && worker.set_lost(Some(found.message)) {
+                let lost = misses >= LOST_AFTER_MISSES && worker.lost().is_none();
+                if lost && worker.set_lost(Some(found.message)) {
                     events.link_changed(worker);
                 }
             }

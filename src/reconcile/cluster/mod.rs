@@ -2,6 +2,7 @@
 
 mod registry;
 pub mod status;
+mod unreadable;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
 use kube::api::{Patch, PatchParams};
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -42,25 +44,25 @@ pub async fn keep(
 ) {
     let (client, watches) = (clients.calls.client().clone(), clients.watches);
     let changed = Arc::new(Notify::new());
-    let registry = Arc::new(Registry::new(world.clone(), changed.clone()));
+    let registry = Arc::new(Registry::new(world.clone(), notes.clone(), changed.clone()));
     let tasks = [
         tokio::spawn(follow(
-            Api::<WorkerCluster>::all(watches.clone()),
+            Api::<DeserializeGuard<WorkerCluster>>::all(watches.clone()),
             watcher::Config::default(),
             stop.clone(),
             registry.clone().clusters_sink(listed.clone()),
         )),
         tokio::spawn(follow(
-            Api::<Secret>::namespaced(watches.clone(), &namespace),
+            Api::<DeserializeGuard<Secret>>::namespaced(watches.clone(), &namespace),
             watcher::Config::default(),
             stop.clone(),
             registry.clone().secrets_sink(listed.clone()),
         )),
         tokio::spawn(follow(
-            Api::<DispatchPolicy>::all(watches),
+            Api::<DeserializeGuard<DispatchPolicy>>::all(watches),
             watcher::Config::default(),
             stop.clone(),
-            policies_sink(world.clone(), changed.clone(), listed),
+            policies_sink(world.clone(), notes.clone(), changed.clone(), listed),
         )),
     ];
     let mut beat = tokio::time::interval(BEAT);
@@ -83,17 +85,23 @@ pub async fn keep(
 
 fn policies_sink(
     world: Arc<World>,
+    notes: Notes,
     changed: Arc<Notify>,
     listed: impl Fn() + Send + 'static,
-) -> impl FnMut(Watched<DispatchPolicy>) + Send {
+) -> impl FnMut(Watched<DeserializeGuard<DispatchPolicy>>) + Send {
     let mut first = true;
     let mut fresh: BTreeMap<String, Arc<DispatchPolicy>> = BTreeMap::new();
     move |watched| {
         let mut policies = world.policies.write().unwrap_or_else(PoisonError::into_inner);
         match watched {
             Watched::Event(Event::Init) => fresh.clear(),
-            Watched::Event(Event::InitApply(policy)) => {
-                fresh.insert(policy.name_any(), Arc::new(policy));
+            Watched::Event(Event::InitApply(DeserializeGuard(policy))) => {
+                let readable = policy.map(Arc::new).or_else(|broken| {
+                    unreadable::tell(&notes, "DispatchPolicy", &broken);
+                    let held = policies.get(broken.metadata.name.as_deref().unwrap_or_default());
+                    held.cloned().ok_or(broken)
+                });
+                fresh.extend(readable.map(|policy| (policy.name_any(), policy)));
             }
             Watched::Event(Event::InitDone) => {
                 *policies = std::mem::take(&mut fresh);
@@ -101,7 +109,11 @@ fn policies_sink(
                     listed();
                 }
             }
-            Watched::Event(Event::Apply(policy)) => {
+            Watched::Event(Event::Apply(DeserializeGuard(Err(broken)))) => {
+                unreadable::tell(&notes, "DispatchPolicy", &broken);
+                return;
+            }
+            Watched::Event(Event::Apply(DeserializeGuard(Ok(policy)))) => {
                 let held = policies.insert(policy.name_any(), Arc::new(policy.clone()));
                 if held.is_some_and(|held| held.spec == policy.spec) {
                     return; // only its status: ours

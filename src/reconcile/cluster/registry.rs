@@ -5,20 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::unreadable;
 use crate::api::WorkerCluster;
 use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
 use crate::cluster::worker::{Link, Problem, Worker};
+use crate::reconcile::events::Notes;
 use crate::reconcile::pod::local::{PodKey, RemotePod};
 use crate::reconcile::pod::world::World;
 
 /// What is registered, and the links.
 pub(super) struct Registry {
     world: Arc<World>,
+    notes: Notes,
     changed: Arc<Notify>,
     state: Mutex<State>,
 }
@@ -39,9 +43,10 @@ struct RunningLink {
 }
 
 impl Registry {
-    pub(super) fn new(world: Arc<World>, changed: Arc<Notify>) -> Self {
+    pub(super) fn new(world: Arc<World>, notes: Notes, changed: Arc<Notify>) -> Self {
         Self {
             world,
+            notes,
             changed,
             state: Mutex::default(),
         }
@@ -119,31 +124,36 @@ impl Registry {
     pub(super) fn clusters_sink(
         self: Arc<Self>,
         listed: impl Fn() + Send + 'static,
-    ) -> impl FnMut(Watched<WorkerCluster>) + Send {
-        self.sink(|state| &mut state.clusters, "WorkerClusters", listed)
+    ) -> impl FnMut(Watched<DeserializeGuard<WorkerCluster>>) + Send {
+        self.sink(|state| &mut state.clusters, "WorkerCluster", listed)
     }
 
     pub(super) fn secrets_sink(
         self: Arc<Self>,
         listed: impl Fn() + Send + 'static,
-    ) -> impl FnMut(Watched<Secret>) + Send {
-        self.sink(|state| &mut state.secrets, "Secrets", listed)
+    ) -> impl FnMut(Watched<DeserializeGuard<Secret>>) + Send {
+        self.sink(|state| &mut state.secrets, "Secret", listed)
     }
 
     fn sink<K: ResourceExt + Clone + Send + 'static>(
         self: Arc<Self>,
         map: fn(&mut State) -> &mut BTreeMap<String, K>,
-        what: &'static str,
+        kind: &'static str,
         listed: impl Fn() + Send + 'static,
-    ) -> impl FnMut(Watched<K>) + Send {
+    ) -> impl FnMut(Watched<DeserializeGuard<K>>) + Send {
         let mut fresh: BTreeMap<String, K> = BTreeMap::new();
         let mut first = true;
         move |watched| {
             let mut state = self.lock();
             match watched {
                 Watched::Event(Event::Init) => fresh.clear(),
-                Watched::Event(Event::InitApply(object)) => {
-                    fresh.insert(object.name_any(), object);
+                Watched::Event(Event::InitApply(DeserializeGuard(object))) => {
+                    let readable = object.or_else(|broken| {
+                        unreadable::tell(&self.notes, kind, &broken);
+                        let held = map(&mut state).get(broken.metadata.name.as_deref().unwrap_or_default());
+                        held.cloned().ok_or(broken)
+                    });
+                    fresh.extend(readable.map(|object| (object.name_any(), object)));
                 }
                 Watched::Event(Event::InitDone) => {
                     *map(&mut state) = std::mem::take(&mut fresh);
@@ -152,13 +162,16 @@ impl Registry {
                         listed();
                     }
                 }
-                Watched::Event(Event::Apply(object)) => {
+                Watched::Event(Event::Apply(DeserializeGuard(Ok(object)))) => {
                     map(&mut state).insert(object.name_any(), object);
+                }
+                Watched::Event(Event::Apply(DeserializeGuard(Err(broken)))) => {
+                    unreadable::tell(&self.notes, kind, &broken);
                 }
                 Watched::Event(Event::Delete(object)) => {
                     map(&mut state).remove(&object.name_any());
                 }
-                Watched::Failed(error) => tracing::warn!(%error, what, "cannot be watched"),
+                Watched::Failed(error) => tracing::warn!(%error, kind, "cannot be watched"),
             }
             drop(state);
             self.changed.notify_one();

@@ -250,7 +250,10 @@ fn rejection(
         return because("DuplicateCluster", same_cluster(&twin));
     }
     if member.cordoned {
-        return because("Cordoned", "spec.cordoned is true".to_owned());
+        return because(
+            "Cordoned",
+            "it is cordoned (spec.cordoned) or being deleted".to_owned(),
+        );
     }
     let verdict = memory
         .verdicts

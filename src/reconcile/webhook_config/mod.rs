@@ -1,7 +1,7 @@
 //! Keeps the three installed layers as they were rendered, and the CA bundle in the webhooks current.
 //!
 //! Each object is watched by its name. Drift is undone at once; who fights with us is answered ever more slowly. A
-//! deleted object is reported and not made again: we have no right to (design section 3).
+//! deleted object is reported and not made again: we have no right to.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -145,6 +145,19 @@ fn place(
     rules: &PolicyRules,
     now: &Now,
 ) -> Plan {
+    // What an earlier attempt showed must not look like the next one's: a copy that was seen open and is gated again is
+    // a rollback (`RemoteRolledBack`).
+    let taken_back = waiting(
+        "TakenBack",
+        "its copy was taken back; the next cluster is looked for",
+    );
+    if let Some(step) = say(local, &taken_back, now).filter(|_| local.seen_open) {
+        return Plan {
+            steps: vec![step],
+            deciding: true,
+            ..Plan::default()
+        };
+    }
     let root = match (&observed.root.fixed, observed.root.deciding) {
         (Some(cluster), _) => RootState::Fixed(cluster.clone()),
         (None, true) => RootState::Deciding,

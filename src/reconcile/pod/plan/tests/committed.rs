@@ -78,6 +78,14 @@ fn rule_9_only_who_saw_the_take_back_succeed_clears_the_commit() {
     );
     check(
         "L committed a/u1 dispatched; a: -; b: -; took back u1; u1 is gone",
+        expect!["clear the commit, attempt 1 [L uid rv]"],
+    );
+}
+
+#[test]
+fn rule_9_what_a_taken_back_copy_showed_is_not_shown_for_the_next() {
+    check(
+        "L attempt 1 dispatched; a: -; b: R u2 gated attempt 1",
         expect!["say Dispatched=False TakenBack"],
     );
 }

@@ -1,0 +1,118 @@
+//! A third cluster for the cases that need one of their own: other rights, a restored backup, a registration that goes.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use portcullis_testbed::{Cluster, ClusterOptions, Proxy};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::rig::{BINARY, Rig};
+use crate::sides::{At, condition};
+
+static THIRD: OnceCell<Third> = OnceCell::const_new();
+
+struct Third {
+    cluster: Cluster,
+    proxy: Proxy,
+}
+
+/// The cluster `worker-c`, if a case has started it.
+pub fn cluster() -> &'static Cluster {
+    &THIRD.get().expect("Rig::third started it").cluster
+}
+
+impl Rig {
+    /// Starts `worker-c` at the first call, with the cluster-wide role; registers nothing.
+    pub async fn third(&self) -> Result<&'static Cluster> {
+        let third = THIRD
+            .get_or_try_init(async || {
+                let folder = Some(self.world.folder().to_owned());
+                let cluster = Cluster::start(ClusterOptions {
+                    folder,
+                    ..ClusterOptions::named("worker-c")
+                })
+                .await?;
+                anyhow::Ok(Third {
+                    proxy: Proxy::start(cluster.server())?,
+                    cluster,
+                })
+            })
+            .await?;
+        third
+            .cluster
+            .apply(&printed(&["manifests", "rbac-worker"])?)
+            .await?;
+        Ok(&third.cluster)
+    }
+
+    /// A Secret with worker-c's kubeconfig for this ServiceAccount, and the WorkerCluster `worker-c`.
+    pub async fn register_third(&self) -> Result<()> {
+        let third = THIRD.get().expect("Rig::third started it");
+        let identity = third
+            .cluster
+            .service_account_kubeconfig("portcullis-system", "portcullis")
+            .await?;
+        self.register("worker-c", &identity.via(third.proxy.address()).text())
+            .await
+    }
+
+    /// Registers whatever this kubeconfig leads to.
+    pub async fn register(&self, name: &str, kubeconfig: &str) -> Result<()> {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"kubeconfig": kubeconfig},
+        });
+        self.create(At::Manager, "portcullis-system", secret).await?;
+        let cluster = json!({
+            "apiVersion": "portcullis.dev/v1alpha1", "kind": "WorkerCluster", "metadata": {"name": name},
+            "spec": {"kubeconfigSecretRef": {"name": name, "key": "kubeconfig"}},
+        });
+        self.create(At::Manager, "", cluster).await.map(drop)
+    }
+
+    /// Takes a registration back, and waits until it is gone.
+    pub async fn unregister(&self, name: &str) -> Result<()> {
+        let object = format!("workercluster/{name}");
+        if let Some(cluster) = self.find(At::Manager, "", &object).await? {
+            self.delete(At::Manager, "", &object).await?;
+            self.until_gone(At::Manager, "", &object, &crate::sides::uid(&cluster))
+                .await?;
+        }
+        if self
+            .find(At::Manager, "portcullis-system", &format!("secret/{name}"))
+            .await?
+            .is_some()
+        {
+            self.delete(At::Manager, "portcullis-system", &format!("secret/{name}"))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a WorkerCluster's condition Ready has this reason and these words.
+    pub async fn until_cluster(&self, name: &str, reason: &str, words: &str) -> Result<Value> {
+        self.until(
+            At::Manager,
+            "",
+            &format!("workercluster/{name}"),
+            &format!("{reason}: …{words}…"),
+            |cluster| {
+                let ready = condition(cluster, "Ready");
+                ready["reason"] == reason && ready["message"].as_str().unwrap_or_default().contains(words)
+            },
+        )
+        .await
+    }
+}
+
+/// What the program prints.
+pub fn printed(args: &[&str]) -> Result<String> {
+    let output = Command::new(Path::new(BINARY)).args(args).output()?;
+    ensure!(
+        output.status.success(),
+        "portcullis {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
