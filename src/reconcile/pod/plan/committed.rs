@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::local::{Committed, LocalPod, Phase, RemotePod};
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, json, local_target, mirror_pod_ips, target};
+use super::{Plan, json, local_target, mirror_pod_ips, say, target, waiting};
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
 
