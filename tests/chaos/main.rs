@@ -3,6 +3,8 @@
 //! Then the other way round: each precondition of `docs/protocol.md` is dropped once, and the judge must see it.
 //! `cargo test --test chaos -- storm` runs the storm alone, `-- without` the rest.
 
+mod ending;
+mod play;
 mod rig;
 mod stage;
 mod without;
@@ -32,7 +34,13 @@ fn main() -> ExitCode {
         Trial::test("storm", move || {
             let rig = rig::shared(&runtime, &rig)?;
             let run = runtime.block_on(async {
-                let summary = chaos::run(&rig.world, &rig.portcullis, Options::from_env(SECONDS)?).await?;
+                let summary = chaos::run(
+                    &rig.world,
+                    &rig.portcullis,
+                    &rig.rival,
+                    Options::from_env(SECONDS)?,
+                )
+                .await?;
                 rig.portcullis.lock().await.kill9();
                 Ok::<_, anyhow::Error>(summary)
             });
@@ -40,7 +48,7 @@ fn main() -> ExitCode {
             Ok(())
         })
     });
-    trials.extend(without::trials(&runtime, &rig));
+    trials.extend(play::trials(&runtime, &rig));
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Some(rig) = rig.get() {
         if conclusion.has_failed() {

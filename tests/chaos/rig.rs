@@ -19,6 +19,8 @@ const FAULTY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/faulty/portcul
 pub struct Rig {
     pub world: World,
     pub portcullis: Mutex<Portcullis>,
+    /// A second one, for the storm.
+    pub rival: Mutex<Portcullis>,
     kubeconfig: PathBuf,
     webhook_url: String,
 }
@@ -50,7 +52,13 @@ impl Rig {
                 .kubectl(&["wait", "--for=condition=Ready", &name, "--timeout=60s"])
                 .await?;
         }
+        let rival = Portcullis::new(PortcullisOptions {
+            name: "rival".to_owned(),
+            webhook_url: Some(webhook_url.clone()),
+            ..options(Path::new(BINARY), &kubeconfig, world.folder())
+        })?;
         Ok(Self {
+            rival: Mutex::new(rival),
             world,
             portcullis: Mutex::new(portcullis),
             kubeconfig,

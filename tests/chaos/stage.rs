@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
-use portcullis_testbed::chaos::check::{Checker, Foreign, Kind, Violation};
+use portcullis_testbed::chaos::check::Foreign;
 use portcullis_testbed::chaos::load::await_gate;
 use portcullis_testbed::{Portcullis, wait_for};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub const POD: &str = "p";
 pub const FIRST: usize = 0;
 pub const SECOND: usize = 1;
 
-const LIMIT: Duration = Duration::from_secs(45);
+pub const LIMIT: Duration = Duration::from_secs(45);
 
 /// Which process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Stage {
     rig: Arc<OnceLock<Rig>>,
     pub namespace: String,
     actors: [Actor; 2],
-    foreign: Vec<Foreign>,
+    pub foreign: Vec<Foreign>,
 }
 
 impl Stage {
@@ -88,7 +88,7 @@ impl Stage {
         })
     }
 
-    fn rig(&self) -> &Rig {
+    pub fn rig(&self) -> &Rig {
         self.rig.get().expect("a stage is made from a started rig")
     }
 
@@ -184,7 +184,7 @@ impl Stage {
         )?)
     }
 
-    async fn pods(&self, worker: Option<usize>) -> Result<Api<Pod>> {
+    pub async fn pods(&self, worker: Option<usize>) -> Result<Api<Pod>> {
         let world = &self.rig().world;
         let cluster = worker.map_or(&world.manager, |worker| &world.workers[worker].cluster);
         Ok(Api::namespaced(cluster.admin_client().await?, &self.namespace))
@@ -351,66 +351,6 @@ impl Stage {
                 .and_then(|spec| spec.scheduling_gates)
                 .is_none_or(|gates| gates.is_empty())
         }))
-    }
-
-    /// The judge, after a while: a correct world comes to rest, a faulty one shows a violation of one of these kinds.
-    pub async fn judge(&self, shows: Option<&[Kind]>) -> Result<()> {
-        let world = &self.rig().world;
-        let mut checker = Checker::new(world, [self.namespace.clone()], self.foreign.clone());
-        match shows {
-            None => {
-                let rest = wait_for("everything to run", LIMIT, async || checker.rest(true).await).await;
-                let violations = checker.judge().await?;
-                portcullis_testbed::chaos::verdict(&checker, violations)?;
-                rest
-            }
-            Some(kinds) => {
-                let mut found: Vec<Violation> = Vec::new();
-                let seen = wait_for("the judge to see it", LIMIT, async || {
-                    found = checker.judge().await?;
-                    Ok::<_, anyhow::Error>(
-                        found
-                            .iter()
-                            .any(|violation| kinds.contains(&violation.kind))
-                            .then_some(()),
-                    )
-                });
-                if seen.await.is_err() {
-                    bail!(
-                        "the judge saw no {kinds:?}, only {:?}",
-                        found.iter().map(ToString::to_string).collect::<Vec<_>>()
-                    );
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// The next script finds the workers as they were.
-    pub async fn clear(mut self) -> Result<()> {
-        self.kill(A);
-        self.kill(B);
-        for worker in [FIRST, SECOND] {
-            self.heal(worker);
-            self.cordon_nodes(worker, false).await?;
-            self.cordon_cluster(worker, false).await?;
-            let force = DeleteParams::default().grace_period(0);
-            let _gone = self.pods(Some(worker)).await?.delete(POD, &force).await;
-        }
-        let pods = self.pods(None).await?;
-        if let Some(pod) = self.local().await? {
-            pods.delete(POD, &DeleteParams::default().grace_period(0)).await?;
-            if !pod.finalizers().is_empty() {
-                let _gone = pods
-                    .patch(
-                        POD,
-                        &PatchParams::default(),
-                        &Patch::Merge(json!({"metadata": {"finalizers": null}})),
-                    )
-                    .await;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -2,26 +2,22 @@
 //! the precondition dropped the judge must see the violation, with it kept the same script must end well.
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
 use kube::ResourceExt;
-use libtest_mimic::{Failed, Trial};
 use portcullis_testbed::chaos::check::Kind;
 use serde_json::json;
-use tokio::runtime::Runtime;
 
-use crate::rig::{self, Rig};
 use crate::stage::{A, B, FIRST, SECOND, Stage, Who, phase};
 
-type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+pub type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-struct Script {
-    name: &'static str,
-    fault: &'static str,
-    who: Who,
-    shows: &'static [Kind],
-    run: for<'a> fn(&'a mut Stage) -> Running<'a>,
+pub struct Script {
+    pub name: &'static str,
+    pub fault: &'static str,
+    pub who: Who,
+    pub shows: &'static [Kind],
+    pub run: for<'a> fn(&'a mut Stage) -> Running<'a>,
 }
 
 macro_rules! script {
@@ -36,7 +32,7 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [Script; 14] = [
+pub const SCRIPTS: [Script; 15] = [
     script!(
         rule_1_proof_that_the_local_pod_is_gone,
         LocalProof,
@@ -76,43 +72,8 @@ const SCRIPTS: [Script; 14] = [
         B,
         TwoAtOnce
     ),
+    script!(rule_17_a_name_is_held_everywhere, HeldName, A, TwoAtOnce),
 ];
-
-/// Twice as many as there are scripts, and rule 17's.
-pub fn trials(runtime: &Arc<Runtime>, shared: &Arc<OnceLock<Rig>>) -> Vec<Trial> {
-    let last = script!(rule_17_a_name_is_held_everywhere, HeldName, A, TwoAtOnce);
-    let mut trials = Vec::new();
-    for script in SCRIPTS.into_iter().chain([last]) {
-        let script = Arc::new(script);
-        for faulty in [true, false] {
-            let (runtime, shared, script) = (runtime.clone(), shared.clone(), script.clone());
-            let name = format!("{}::{}", if faulty { "without" } else { "with" }, script.name);
-            trials.push(Trial::test(name, move || {
-                rig::shared(&runtime, &shared)?;
-                runtime
-                    .block_on(play(&shared, &script, faulty))
-                    .map_err(|error| Failed::from(format!("{error:#}")))
-            }));
-        }
-    }
-    trials
-}
-
-async fn play(rig: &Arc<OnceLock<Rig>>, script: &Script, faulty: bool) -> Result<()> {
-    let namespace = format!(
-        "{}-{}",
-        script.name.replace('_', "-"),
-        if faulty { "without" } else { "with" }
-    );
-    let mut stage = Stage::new(rig, &namespace, faulty.then_some((script.fault, script.who))).await?;
-    let played = (script.run)(&mut stage).await;
-    let judged = match played {
-        Ok(()) => stage.judge(faulty.then_some(script.shows)).await,
-        Err(error) => Err(error.context("the script")),
-    };
-    stage.clear().await?;
-    judged
-}
 
 /// B does not see the local pod yet, but its copy.
 async fn rule_1_proof_that_the_local_pod_is_gone(stage: &mut Stage) -> Result<()> {

@@ -6,7 +6,9 @@
 pub mod audit;
 pub mod check;
 pub mod dice;
+mod history;
 pub mod load;
+mod pods;
 pub mod storm;
 
 use std::time::{Duration, Instant};
@@ -60,11 +62,16 @@ impl Options {
     }
 }
 
-/// Storms, heals, waits for rest, judges; then deletes everything and judges again.
+/// `rival` is a second process, not started. Storms, heals, waits for rest, judges; then deletes everything and judges again.
 ///
 /// # Errors
 /// Violations, each with the history of its pods; or the world itself failed.
-pub async fn run(world: &World, portcullis: &Mutex<Portcullis>, options: Options) -> Result<String> {
+pub async fn run(
+    world: &World,
+    portcullis: &Mutex<Portcullis>,
+    rival: &Mutex<Portcullis>,
+    options: Options,
+) -> Result<String> {
     let Options {
         seed,
         storm: duration,
@@ -72,7 +79,7 @@ pub async fn run(world: &World, portcullis: &Mutex<Portcullis>, options: Options
     } = options;
     println!("chaos: CHAOS_SEED={seed} CHAOS_SECONDS={}", duration.as_secs());
     let mut load = Load::prepare(world, Dice::new(seed)).await?;
-    let mut storm = Storm::new(world, portcullis, Dice::new(seed.wrapping_add(1)));
+    let mut storm = Storm::new(world, portcullis, rival, Dice::new(seed.wrapping_add(1)));
     let until = Instant::now() + duration;
     tokio::join!(load.play(until), storm.rage(until));
     storm.heal().await?;

@@ -199,14 +199,6 @@ fn absent(
         return Plan::default();
     }
     if memory.taken_back.contains(committed.remote_uid()) {
-        // What was said of this copy must not count for the next one: that would look like a rollback.
-        let taken_back = waiting(
-            "TakenBack",
-            format!("{} did not schedule it", committed.cluster()),
-        );
-        if let (true, Some(step)) = (local.seen_open, say(local, &taken_back, now)) {
-            return Plan::step(step);
-        }
         return Plan::step(Step::ClearCommit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),

@@ -1,7 +1,10 @@
-//! One test per row of the rules in `docs/protocol.md`: a view in, steps out. [`view`] explains the notation.
+//! One test per row of the rules in `docs/protocol.md`: a view in, steps out. [`view`] explains the notation. Rules 7
+//! to 14 are in [`committed`].
 
+mod committed;
 mod laws;
 mod view;
+mod words;
 
 use expect_test::{Expect, expect};
 
@@ -166,206 +169,6 @@ fn rule_6_a_copy_of_a_later_attempt_means_that_the_view_is_old() {
 }
 
 #[test]
-fn rule_7_opens_the_committed_copy_and_only_that() {
-    check(
-        "L committed a/u1; a: R u1 gated; b: -",
-        expect!["open u1 on a [uid gate]"],
-    );
-    check(
-        "L committed a/u1; a: R u1 gated; b: -; not opted in",
-        expect!["open u1 on a [uid gate]"],
-    );
-    check(
-        "L committed a/u1; a: R u1 gated terminating; b: -",
-        expect!["nothing"],
-    );
-    check(
-        "L committed a/u1; a: R u1 gated another-cluster; b: -",
-        expect!["say Dispatched=False WorkerUnreachable"],
-    );
-}
-
-#[test]
-fn rule_7_a_copy_that_was_seen_open_is_never_opened_again() {
-    check(
-        "L committed a/u1 dispatched; a: R u1 gated; b: -",
-        expect!["fail RemoteRolledBack [L uid rv]"],
-    );
-}
-
-#[test]
-fn rule_9_what_a_taken_back_copy_showed_is_not_shown_for_the_next() {
-    check(
-        "L attempt 1 dispatched; a: -; b: R u2 gated attempt 1",
-        expect!["say Dispatched=False TakenBack"],
-    );
-}
-
-#[test]
-fn rule_8_takes_back_what_was_not_scheduled_in_time_if_there_is_somewhere_to_go() {
-    check(
-        "L committed a/u1; a: R u1 opened unscheduled 6m; b: -",
-        expect![[r#"
-            say Dispatched=True WaitingOnWorker
-            take back u1 on a [uid rv]"#]],
-    );
-    check(
-        "L committed a/u1; a: R u1 opened unscheduled 6m; b: - refuses",
-        expect![[r#"
-            say Dispatched=True WaitingOnWorker
-            again in 10s"#]],
-    );
-    check(
-        "L committed a/u1; a: R u1 opened unscheduled 2m; b: -",
-        expect![[r#"
-            say Dispatched=True WaitingOnWorker
-            again in 180s"#]],
-    );
-    check(
-        "L committed a/u1; a: R u1 opened terminating unscheduled 6m; b: -",
-        expect!["say Dispatched=True WaitingOnWorker"],
-    );
-    check(
-        "L committed a/u1; a: R u1 opened node unscheduled 6m; b: -",
-        expect!["mirror Dispatched=True Scheduled phase=Running"],
-    );
-}
-
-#[test]
-fn rule_9_only_who_saw_the_take_back_succeed_clears_the_commit() {
-    check(
-        "L committed a/u1; a: -; b: -; took back u1",
-        expect!["ask a whether u1 is gone"],
-    );
-    check(
-        "L committed a/u1; a: -; b: -; took back u1; u1 is gone",
-        expect!["clear the commit, attempt 1 [L uid rv]"],
-    );
-    check(
-        "L committed a/u2 attempt 1; a: -; b: -; took back u1; u1 is gone",
-        expect!["ask a whether u2 is gone"],
-    );
-    check(
-        "L committed a/u1 dispatched; a: -; b: -; took back u1; u1 is gone",
-        expect!["say Dispatched=False TakenBack"],
-    );
-}
-
-#[test]
-fn rule_10_mirrors_the_end() {
-    check(
-        "L committed a/u1; a: R u1 opened node ended; b: -",
-        expect!["mirror Dispatched=True Scheduled phase=Succeeded"],
-    );
-    check(
-        "L committed a/u1; a: -; b: -; u1 ended; u1 is gone",
-        expect!["mirror Dispatched=True Finished phase=Succeeded"],
-    );
-    check(
-        "L committed a/u1 ended; a: R u1 opened node ended; b: -",
-        expect!["nothing"],
-    );
-}
-
-#[test]
-fn rule_11_fails_only_when_the_committed_copy_is_proven_gone() {
-    check(
-        "L committed a/u1; a: -; b: -",
-        expect!["ask a whether u1 is gone"],
-    );
-    check(
-        "L committed a/u1; a: -; b: -; u1 is gone",
-        expect!["fail RemotePodDeleted [L uid rv]"],
-    );
-    check(
-        "L committed a/u1 ended; a: -; b: -; u1 is gone",
-        expect!["nothing"],
-    );
-    check(
-        "L committed a/u1; a: lost; b: -; u1 is gone",
-        expect!["say Dispatched=False WorkerUnreachable"],
-    );
-}
-
-#[test]
-fn rule_12_copies_beside_the_committed_one_go_unless_they_are_newer() {
-    check(
-        "L committed a/u1 attempt 1; a: R u1 gated attempt 1; b: R u2 gated attempt 1",
-        expect!["delete u2 on b [uid]: another copy is committed\nopen u1 on a [uid gate]"],
-    );
-    check(
-        "L committed a/u1 attempt 1; a: R u1 gated attempt 1; b: R u2 opened",
-        expect!["delete u2 on b [uid]: another copy is committed\nopen u1 on a [uid gate]"],
-    );
-    check(
-        "L committed a/u1; a: R u1 gated; b: R u2 opened attempt 1",
-        expect!["look at L"],
-    );
-    check(
-        "L committed a/u1; a: R u2 gated; b: -; u1 is gone",
-        expect!["delete u2 on a [uid]: another copy is committed\nfail RemotePodDeleted [L uid rv]"],
-    );
-}
-
-#[test]
-fn rule_13_a_pod_that_is_deleted_takes_its_copy_with_it() {
-    check(
-        "L terminating committed a/u1; a: R u1 opened node; b: -",
-        expect!["delete u1 on a [uid]: local pod deleted\nmirror Dispatched=True Terminating"],
-    );
-    check(
-        "L terminating committed a/u1; a: R u1 gated; b: -",
-        expect![[r#"
-            delete u1 on a [uid]: local pod deleted
-            say Dispatched=True Terminating"#]],
-    );
-    check(
-        "L terminating committed a/u1; a: R u1 opened node terminating; b: -",
-        expect!["mirror Dispatched=True Terminating"],
-    );
-}
-
-#[test]
-fn rule_13_a_finished_pod_keeps_its_copy_for_keep_finished() {
-    check(
-        "L committed a/u1 ended; a: R u1 opened node ended; b: -; keep 2h",
-        expect!["again in 3601s"],
-    );
-    check(
-        "L committed a/u1 ended; a: R u1 opened node ended; b: -; keep 30m",
-        expect!["delete u1 on a [uid]: keepFinished is over"],
-    );
-    check(
-        "L committed a/u1 ended; a: R u1 opened node ended terminating; b: -; keep 30m",
-        expect!["nothing"],
-    );
-}
-
-#[test]
-fn rule_14_the_finalizer_comes_off_when_the_copy_is_proven_gone() {
-    check(
-        "L terminating committed a/u1; a: -; b: -",
-        expect!["ask a whether u1 is gone"],
-    );
-    check(
-        "L terminating committed a/u1; a: -; b: -; u1 is gone",
-        expect!["release the finalizer [L uid place]"],
-    );
-    check(
-        "L terminating ended committed a/u1; a: -; b: -; u1 is gone",
-        expect!["release the finalizer [L uid place]"],
-    );
-    check(
-        "L terminating committed a/u1; a: lost; b: -; u1 is gone",
-        expect!["say Dispatched=False WorkerUnreachable"],
-    );
-    check(
-        "L terminating committed a/u1 no-finalizer; a: -; b: -; u1 is gone",
-        expect!["nothing"],
-    );
-}
-
-#[test]
 fn rule_15_an_uncommitted_pod_that_ends_takes_its_gated_copies_with_it() {
     check(
         "L terminating; a: R u1 gated; b: R u2 gated",
@@ -428,5 +231,5 @@ fn check(view: &str, expect: Expect) {
     let view = View::parse(view);
     let first = view.plan();
     assert_eq!(first, view.plan(), "the same view gives the same plan");
-    expect.assert_eq(&view::lines(&first));
+    expect.assert_eq(&words::lines(&first));
 }

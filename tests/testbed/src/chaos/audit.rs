@@ -269,6 +269,6 @@ pub fn locals(events: &[Event], manager: &str) -> BTreeMap<String, Local> {
     locals
 }
 
-pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

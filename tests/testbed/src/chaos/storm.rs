@@ -16,22 +16,31 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Storm<'a> {
     world: &'a World,
     portcullis: &'a Mutex<Portcullis>,
+    rival: &'a Mutex<Portcullis>,
     dice: Dice,
     kills: u32,
     freezes: u32,
     faults: u32,
+    rivals: u32,
 }
 
 impl<'a> Storm<'a> {
     #[must_use]
-    pub fn new(world: &'a World, portcullis: &'a Mutex<Portcullis>, dice: Dice) -> Self {
+    pub fn new(
+        world: &'a World,
+        portcullis: &'a Mutex<Portcullis>,
+        rival: &'a Mutex<Portcullis>,
+        dice: Dice,
+    ) -> Self {
         Self {
             world,
             portcullis,
+            rival,
             dice,
             kills: 0,
             freezes: 0,
             faults: 0,
+            rivals: 0,
         }
     }
 
@@ -40,20 +49,20 @@ impl<'a> Storm<'a> {
         let Self {
             world,
             portcullis,
+            rival,
             dice,
             kills,
             freezes,
             faults,
+            rivals,
         } = self;
-        let [mut first, mut second, mut third] = [
-            dice.clone(),
-            Dice::new(dice.roll(usize::MAX) as u64),
-            Dice::new(dice.roll(usize::MAX) as u64),
-        ];
+        let mut another = || Dice::new(u64::try_from(dice.roll(usize::MAX)).unwrap_or(1));
+        let [mut first, mut second, mut third, mut fourth] = [another(), another(), another(), another()];
         tokio::join!(
             kill(portcullis, &mut first, until, kills),
             freeze(portcullis, &mut second, until, freezes),
             spoil(world, &mut third, until, faults),
+            compete(rival, &mut fourth, until, rivals),
         );
     }
 
@@ -63,6 +72,7 @@ impl<'a> Storm<'a> {
     /// It does not become ready.
     pub async fn heal(&mut self) -> Result<()> {
         self.world.heal();
+        self.rival.lock().await.kill9();
         let mut portcullis = self.portcullis.lock().await;
         portcullis.sigcont();
         if !portcullis.is_running() {
@@ -79,9 +89,15 @@ impl<'a> Storm<'a> {
             .iter()
             .map(|worker| worker.proxy.lost_answers())
             .sum();
+        let Self {
+            kills,
+            freezes,
+            faults,
+            rivals,
+            ..
+        } = self;
         format!(
-            "{} kills, {} freezes, {} network faults, {lost} lost answers",
-            self.kills, self.freezes, self.faults
+            "{kills} kills, {freezes} freezes, {rivals} rivals, {faults} network faults, {lost} lost answers"
         )
     }
 }
@@ -115,6 +131,25 @@ async fn freeze(portcullis: &Mutex<Portcullis>, dice: &mut Dice, until: Instant,
         };
         wait(dice.between(10 * MILLISECOND, still), until).await;
         portcullis.lock().await.sigcont();
+    }
+}
+
+/// A second process that acts at the same time, as after a lease that two believe in.
+async fn compete(rival: &Mutex<Portcullis>, dice: &mut Dice, until: Instant, count: &mut u32) {
+    while wait(dice.between(2 * SECOND, 12 * SECOND), until).await {
+        let mut rival = rival.lock().await;
+        if let Err(error) = rival.spawn() {
+            println!("chaos: the rival does not start: {error:#}");
+        }
+        *count += 1;
+        wait(dice.between(SECOND, 6 * SECOND), until).await;
+        if dice.happens(50) {
+            rival.sigstop();
+            wait(dice.between(100 * MILLISECOND, 3 * SECOND), until).await;
+            rival.sigcont();
+            wait(dice.between(SECOND, 3 * SECOND), until).await;
+        }
+        rival.kill9();
     }
 }
 

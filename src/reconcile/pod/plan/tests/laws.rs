@@ -88,7 +88,7 @@ fn rests(text: &str) -> View {
         }
         assert!(opened.len() <= 1, "{text}: opened {opened:?}");
     }
-    panic!("{text}: still {}", super::view::lines(&view.plan()));
+    panic!("{text}: still {}", super::words::lines(&view.plan()));
 }
 
 /// What the API servers would make of the step.
