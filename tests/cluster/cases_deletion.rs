@@ -180,9 +180,9 @@ async fn a_copy_that_ended_and_went_while_we_were_away_is_never_made_again(rig: 
         rig.until_ready(ns, name).await?;
         let mut portcullis = rig.portcullis.lock().await;
         if name == "cut" {
-            proxy.cut()
+            proxy.cut();
         } else {
-            portcullis.kill9()
+            portcullis.kill9();
         }
         rig.patch(At::A, ns, &object, play("end", "complete")).await?;
         let remote = rig
@@ -193,9 +193,9 @@ async fn a_copy_that_ended_and_went_while_we_were_away_is_never_made_again(rig: 
         rig.delete(At::A, ns, &object).await?;
         rig.until_gone(At::A, ns, &object, &uid(&remote)).await?;
         if name == "cut" {
-            proxy.pass()
+            proxy.pass();
         } else {
-            portcullis.start().await?
+            portcullis.start().await?;
         }
         drop(portcullis);
         let ended = rig

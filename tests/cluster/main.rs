@@ -3,11 +3,13 @@
 //! Tests that only use their own namespace run side by side; then those that stop, freeze or cut something, one by
 //! one. Run some of them: `cargo test --test cluster -- <part of a name>`.
 
+mod calls;
 mod cases_bad_input;
 mod cases_copies;
 mod cases_deletion;
 mod cases_failures;
 mod cases_gates;
+mod cases_injected;
 mod cases_mirror;
 mod cases_names;
 mod cases_placement;
@@ -15,6 +17,7 @@ mod cases_sets;
 mod cases_third;
 mod dispatch;
 mod guard;
+mod objects;
 mod rig;
 mod sides;
 mod third;
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         cases_deletion::cases(),
         cases_failures::cases(),
         cases_gates::cases(),
+        cases_injected::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),

@@ -1,16 +1,18 @@
 //! What people and controllers do on either side, by JSON over the API: create, look, wait, patch, delete.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use http::{Method, Request};
-use kube::Client;
+use anyhow::{Context, Result, anyhow, ensure};
+use http::Method;
 use portcullis_testbed::ledger::Write;
 use portcullis_testbed::{Cluster, wait_for};
 use serde_json::{Value, json};
 
+use crate::calls::{call, collection, path, plural};
+pub use crate::calls::{ensure_refused, find};
+pub use crate::objects::{
+    annotation, condition, dispatched, plain, play, pod, running, set, summary, terminating, text, uid,
+};
 use crate::rig::Rig;
 
 /// A cluster of the rig.
@@ -27,8 +29,6 @@ pub enum At {
 pub const US: &str = "system:serviceaccount:portcullis-system:portcullis";
 /// Long enough for two cores that are shared.
 pub const PATIENCE: Duration = Duration::from_secs(90);
-
-static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::default);
 
 impl Rig {
     pub fn cluster(&self, at: At) -> &Cluster {
@@ -344,201 +344,4 @@ impl Rig {
         }
         self.await_workers().await
     }
-}
-
-pub async fn find(cluster: &Cluster, namespace: &str, object: &str) -> Result<Option<Value>> {
-    match call(cluster, Method::GET, &path(object, namespace), None).await {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if refused(&error, 404) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-async fn call(cluster: &Cluster, method: Method, path: &str, body: Option<(&str, Value)>) -> Result<Value> {
-    let held = CLIENTS
-        .lock()
-        .expect("no test panics with it")
-        .get(cluster.name())
-        .cloned();
-    let client = match held {
-        Some(client) => client,
-        None => {
-            let client = cluster.admin_client().await?;
-            CLIENTS
-                .lock()
-                .expect("no test panics with it")
-                .insert(cluster.name().to_owned(), client.clone());
-            client
-        }
-    };
-    let what = format!("{method} {path} on {}", cluster.name());
-    let request = Request::builder().method(method).uri(path);
-    let request = match body {
-        Some((media, body)) => request
-            .header("Content-Type", media)
-            .body(body.to_string().into_bytes())?,
-        None => request.body(Vec::new())?,
-    };
-    client.request::<Value>(request).await.context(what)
-}
-
-/// Whether the API server answered with this code.
-pub fn refused(error: &anyhow::Error, code: u16) -> bool {
-    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == code)
-}
-
-/// The server's own words.
-pub fn words(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<kube::Error>() {
-        Some(kube::Error::Api(status)) => status.message.clone(),
-        Some(_) | None => format!("{error:#}"),
-    }
-}
-
-/// It must have been refused, with these words.
-pub fn ensure_refused<T: std::fmt::Debug>(answer: Result<T>, expected: &str) -> Result<()> {
-    match answer {
-        Ok(done) => bail!("it was accepted: {done:?}"),
-        Err(error) => ensure!(
-            words(&error).contains(expected),
-            "refused, but with other words: {error:#}"
-        ),
-    }
-    Ok(())
-}
-
-/// `kind/name[/subresource]` -> path.
-fn path(object: &str, namespace: &str) -> String {
-    let (kind, rest) = object.split_once('/').expect("kind/name");
-    format!("{}/{rest}", collection(&plural(kind), namespace))
-}
-
-fn plural(kind: &str) -> String {
-    match kind {
-        "dispatchpolicy" => "dispatchpolicies".to_owned(),
-        "priorityclass" | "runtimeclass" => format!("{kind}es"),
-        "mutatingadmissionpolicy" => "mutatingadmissionpolicies".to_owned(),
-        _ => format!("{kind}s"),
-    }
-}
-
-fn collection(plural: &str, namespace: &str) -> String {
-    let group = match plural {
-        "deployments" | "statefulsets" | "replicasets" | "daemonsets" => "apis/apps/v1",
-        "jobs" => "apis/batch/v1",
-        "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
-        "priorityclasses" => "apis/scheduling.k8s.io/v1",
-        "runtimeclasses" => "apis/node.k8s.io/v1",
-        "customresourcedefinitions" => "apis/apiextensions.k8s.io/v1",
-        "endpointslices" => "apis/discovery.k8s.io/v1",
-        "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
-            "apis/admissionregistration.k8s.io/v1"
-        }
-        _ => "api/v1",
-    };
-    match namespace {
-        "" => format!("/{group}/{plural}"),
-        _ => format!("/{group}/namespaces/{namespace}/{plural}"),
-    }
-}
-
-/// A field by JSON pointer; empty if it is not there or no text.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-pub fn uid(object: &Value) -> String {
-    text(object, "/metadata/uid").to_owned()
-}
-
-pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
-    object["metadata"]["annotations"][key]
-        .as_str()
-        .unwrap_or_default()
-}
-
-/// A condition by type; null if there is none.
-pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == kind)
-        .unwrap_or(&Value::Null)
-}
-
-pub fn dispatched(pod: &Value) -> &Value {
-    condition(pod, "portcullis.dev/Dispatched")
-}
-
-pub fn terminating(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
-}
-
-pub fn running(pod: &Value) -> bool {
-    text(pod, "/status/phase") == "Running"
-}
-
-fn summary(object: &Value) -> String {
-    let status = &object["status"];
-    let conditions: Vec<String> = status["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|condition| {
-            format!(
-                "{}={}/{} {}",
-                condition["type"], condition["status"], condition["reason"], condition["message"]
-            )
-        })
-        .collect();
-    format!(
-        "{} {} {}{} [{}]",
-        text(object, "/metadata/name"),
-        text(object, "/status/phase"),
-        object["metadata"]["annotations"]["portcullis.dev/cluster"],
-        if terminating(object) { " terminating" } else { "" },
-        conditions.join(", ")
-    )
-}
-
-/// A pod with one container; `spec` is merged into its spec, `metadata` into its metadata.
-pub fn pod(name: &str, metadata: Value, spec: Value) -> Value {
-    let mut pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
-    });
-    json_patch::merge(&mut pod, &json!({"metadata": metadata, "spec": spec}));
-    pod
-}
-
-/// A pod without anything.
-pub fn plain(name: &str) -> Value {
-    pod(name, json!({}), json!({}))
-}
-
-/// A Deployment or StatefulSet `web`; `template` is merged into its pod template.
-pub fn set(kind: &str, replicas: u32, template: Value) -> Value {
-    let mut set = json!({
-        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "app:1"}]}},
-        },
-    });
-    json_patch::merge(&mut set, &json!({"spec": {"template": template}}));
-    if kind == "StatefulSet" {
-        set["spec"]["serviceName"] = "web".into();
-    }
-    set
-}
-
-/// Tells KWOK what to do with a remote pod.
-pub fn play(directive: &str, value: &str) -> Value {
-    json!({"metadata": {"annotations": {format!("kwok.test/{directive}"): value}}})
 }

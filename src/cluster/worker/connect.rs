@@ -4,15 +4,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
+use kube::Api;
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::rights::{rights, rights_changed};
 use super::{Connection, Link, Problem, Worker};
 use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
@@ -163,7 +161,7 @@ fn problem(reason: &'static str, message: String, credential: bool) -> Problem {
     }
 }
 
-fn call_problem(error: &CallError) -> Problem {
+pub(super) fn call_problem(error: &CallError) -> Problem {
     match error {
         CallError::Answered { code: 401, .. } => problem(
             "Unauthorized",
@@ -182,56 +180,6 @@ fn call_problem(error: &CallError) -> Problem {
             problem(UNREACHABLE, error.words(), false)
         }
     }
-}
-
-/// Whether pods may be watched everywhere, and which rights of the cluster-wide role are missing.
-async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
-    let mut missing = Vec::new();
-    let mut cluster_wide = true;
-    for (resource, verbs) in [("pods", ["list", "watch", "get", "create", "patch", "delete"])] {
-        for verb in verbs {
-            if !allowed(client, resource, verb).await? {
-                missing.push(format!("{verb} {resource}"));
-                cluster_wide &= verb != "list" && verb != "watch";
-            }
-        }
-    }
-    // Without the cluster-wide role rights are per namespace: each namespace tells by itself.
-    Ok(if cluster_wide {
-        (true, missing)
-    } else {
-        (false, Vec::new())
-    })
-}
-
-/// Asked only while something is missing: then somebody is about to grant it.
-async fn rights_changed(worker: &Worker, connection: &Connection) -> bool {
-    if connection.missing_rights.is_empty() && worker.forbidden("").is_none() {
-        return false;
-    }
-    let held = (connection.cluster_wide, connection.missing_rights.clone());
-    rights(connection.clients.calls.client())
-        .await
-        .is_ok_and(|now| now != held)
-}
-
-async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                resource: Some(resource.to_owned()),
-                verb: Some(verb.to_owned()),
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let answer = Api::all(client.clone())
-        .create(&kube::api::PostParams::default(), &review)
-        .await
-        .map_err(|error| call_problem(&error.into()))?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
 /// Watches and pings until the cluster turns out to be another one, the credential fails, or `stop`.

@@ -2,6 +2,7 @@
 
 pub mod connect;
 pub mod events;
+mod rights;
 pub mod space;
 
 use std::collections::{BTreeMap, HashSet};

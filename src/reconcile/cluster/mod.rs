@@ -96,11 +96,14 @@ fn policies_sink(
         match watched {
             Watched::Event(Event::Init) => fresh.clear(),
             Watched::Event(Event::InitApply(DeserializeGuard(policy))) => {
-                let readable = policy.map(Arc::new).or_else(|broken| {
-                    unreadable::tell(&notes, "DispatchPolicy", &broken);
-                    let held = policies.get(broken.metadata.name.as_deref().unwrap_or_default());
-                    held.cloned().ok_or(broken)
-                });
+                let readable = match policy {
+                    Ok(policy) => Some(Arc::new(policy)),
+                    Err(broken) => {
+                        unreadable::tell(&notes, "DispatchPolicy", &broken);
+                        let name = broken.metadata.name.as_deref().unwrap_or_default();
+                        policies.get(name).cloned()
+                    }
+                };
                 fresh.extend(readable.map(|policy| (policy.name_any(), policy)));
             }
             Watched::Event(Event::InitDone) => {

@@ -148,11 +148,14 @@ impl Registry {
             match watched {
                 Watched::Event(Event::Init) => fresh.clear(),
                 Watched::Event(Event::InitApply(DeserializeGuard(object))) => {
-                    let readable = object.or_else(|broken| {
-                        unreadable::tell(&self.notes, kind, &broken);
-                        let held = map(&mut state).get(broken.metadata.name.as_deref().unwrap_or_default());
-                        held.cloned().ok_or(broken)
-                    });
+                    let readable = match object {
+                        Ok(object) => Some(object),
+                        Err(broken) => {
+                            unreadable::tell(&self.notes, kind, &broken);
+                            let name = broken.metadata.name.as_deref().unwrap_or_default();
+                            map(&mut state).get(name).cloned()
+                        }
+                    };
                     fresh.extend(readable.map(|object| (object.name_any(), object)));
                 }
                 Watched::Event(Event::InitDone) => {

@@ -3,6 +3,7 @@
 //! A plan is short: after its steps the edge looks again and plans again, until nothing is left to do.
 
 mod committed;
+mod opened;
 mod orphan;
 mod placing;
 
