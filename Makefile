@@ -40,3 +40,15 @@ faulty: ## Builds portcullis with its test-only faults, for the tests that show 
 
 chaos: ## Everything goes wrong at once for CHAOS_SECONDS (300); CHAOS_SEED repeats a run
 	@CHAOS_SECONDS=$${CHAOS_SECONDS:-300} cargo test --locked --test chaos -- storm
+
+MUTANTS_VERSION = 27.1.0
+MUTANTS = $${XDG_CACHE_HOME:-$$HOME/.cache}/portcullis-tools/cargo-mutants-$(MUTANTS_VERSION)
+
+.PHONY: mutants
+
+mutants: ## Changes the pure folders in every small way; each change should fail a test (hours; not in CI)
+	@test -x $(MUTANTS)/bin/cargo-mutants || \
+	  cargo install --quiet --locked cargo-mutants --version $(MUTANTS_VERSION) --root $(MUTANTS)
+	@PATH=$(MUTANTS)/bin:$$PATH cargo mutants --package portcullis \
+	  -f 'src/workload/**' -f 'src/pod/**' -f 'src/placement/**' -f 'src/reconcile/pod/plan/**' \
+	  -f 'src/admission/decide.rs' -f 'src/admission/mutate/**' -f 'src/admission/validate.rs' -- --lib --test it

@@ -2,6 +2,7 @@
 
 mod layers;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,60 +75,78 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         tasks: &mut tasks,
     });
 
-    let Some(origin) = origin(&clients, &shutdown.begin).await else {
-        end.cancel();
-        return probes
-            .join()
-            .await
-            .context("end the probes")?
-            .context("serve probes");
-    };
-    let world = Arc::new(World::new(origin));
+    // The webhook needs no answer of the API server, so it does not wait for one.
+    let namespaces: Arc<Namespaces> = Arc::default();
     let webhook = Webhook {
-        routes: vec![Route::enrich(facts(&args.namespace, &world.namespaces))],
+        routes: vec![Route::enrich(facts(&args.namespace, &namespaces))],
         resolver: certificate.clone(),
         metrics: metrics.clone(),
         limits: Limits::default(),
         requests: RequestLimits::default(),
         drain: drain_budget(args.drain_timeout),
     };
-    let webhook = admission::server::spawn(
-        webhook,
-        webhook_listener,
-        health.beat("admission"),
-        shutdown.clone(),
-    )?;
+    let mut webhook = pin!(
+        admission::server::spawn(
+            webhook,
+            webhook_listener,
+            health.beat("admission"),
+            shutdown.clone()
+        )?
+        .join()
+    );
     tasks.spawn(beat(health.beat("reconcile"), end.clone()));
-    let options = controller::Options {
-        namespace: args.namespace.clone(),
-        concurrency: args.concurrent_pods,
-        metrics: metrics.pods.clone(),
-    };
-    tasks.spawn(controller::run(
+    tasks.spawn(reconcile(
+        args.clone(),
         clients,
-        world,
-        options,
-        Leading::alone(),
-        move || lists.met("complete"),
+        namespaces,
+        metrics.clone(),
+        lists,
         shutdown.begin.clone(),
     ));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), webhook = %args.webhook_bind, "serving");
 
-    shutdown.begin.cancelled().await;
+    let ended_early = tokio::select! {
+        () = shutdown.begin.cancelled() => None,
+        ended = &mut webhook => Some(ended),
+    };
     leave(&leaving, &metrics);
-    let drained = webhook
-        .join()
-        .await
-        .context("end the webhook")?
-        .context("serve the webhook")?;
-    tracing::info!(?drained, "webhook drained");
+    shutdown.begin.cancel();
+    let ended = match ended_early {
+        Some(ended) => ended,
+        None => webhook.await,
+    };
     end.cancel();
     while tasks.join_next().await.is_some() {}
     probes
         .join()
         .await
         .context("end the probes")?
-        .context("serve probes")
+        .context("serve probes")?;
+    let drained = ended.context("end the webhook")?.context("serve the webhook")?;
+    tracing::info!(?drained, "left");
+    Ok(())
+}
+
+/// The controllers, once the manager has said who it is.
+async fn reconcile(
+    args: ServeArgs,
+    clients: Clients,
+    namespaces: Arc<Namespaces>,
+    metrics: Arc<Metrics>,
+    lists: Check,
+    stop: CancellationToken,
+) {
+    let Some(origin) = origin(&clients, &stop).await else {
+        return;
+    };
+    let options = controller::Options {
+        namespace: args.namespace,
+        concurrency: args.concurrent_pods,
+        metrics: metrics.pods.clone(),
+    };
+    let world = Arc::new(World::new(origin, namespaces));
+    let ready = move || lists.met("complete");
+    controller::run(clients, world, options, Leading::alone(), ready, stop).await;
 }
 
 /// The heart of the reconcilers' runtime: if it stops, the process should be restarted.

@@ -70,6 +70,7 @@ async fn a_worker_cluster_with_work_waits_to_be_deleted_and_says_for_what(rig: A
     rig.until_dispatched(ns, "late", "NoClusterTakesIt", "being deleted")
         .await?;
     ensure!(running(&rig.seen(At::C, ns, "pod/runs").await?));
+    rig.delete(At::Manager, ns, "pod/late").await?;
     for name in ["runs", "done"] {
         let local = rig.seen(At::Manager, ns, &format!("pod/{name}")).await?;
         rig.delete(At::Manager, ns, &format!("pod/{name}")).await?;
@@ -78,13 +79,15 @@ async fn a_worker_cluster_with_work_waits_to_be_deleted_and_says_for_what(rig: A
     }
     rig.until_gone(At::Manager, "", "workercluster/worker-c", &uid(&cluster))
         .await?;
+    rig.create(At::Manager, ns, plain("later")).await?;
     rig.until_dispatched(
         ns,
-        "late",
+        "later",
         "NoClusterTakesIt",
         "there is no WorkerCluster \"worker-c\"",
     )
     .await?;
+    rig.delete(At::Manager, ns, "pod/later").await?;
     ensure!(rig.list(At::C, ns, "pods").await?.is_empty());
     rig.unregister("worker-c").await
 }

@@ -63,12 +63,25 @@ impl Rig {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"kubeconfig": kubeconfig},
         });
-        self.create(At::Manager, "portcullis-system", secret).await?;
+        self.create_or_patch("portcullis-system", &format!("secret/{name}"), secret)
+            .await?;
         let cluster = json!({
             "apiVersion": "portcullis.dev/v1alpha1", "kind": "WorkerCluster", "metadata": {"name": name},
             "spec": {"kubeconfigSecretRef": {"name": name, "key": "kubeconfig"}},
         });
-        self.create(At::Manager, "", cluster).await.map(drop)
+        self.create_or_patch("", &format!("workercluster/{name}"), cluster)
+            .await
+    }
+
+    /// A case that failed may have left it there.
+    async fn create_or_patch(&self, namespace: &str, object: &str, content: Value) -> Result<()> {
+        match self.find(At::Manager, namespace, object).await? {
+            Some(_) => self
+                .patch(At::Manager, namespace, object, content)
+                .await
+                .map(drop),
+            None => self.create(At::Manager, namespace, content).await.map(drop),
+        }
     }
 
     /// Takes a registration back, and waits until it is gone.

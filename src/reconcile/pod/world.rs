@@ -42,13 +42,13 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world.
-    pub fn new(origin: Arc<str>) -> Self {
+    /// An empty world over these namespaces, which the webhook reads too.
+    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>) -> Self {
         Self {
             origin,
             locals: PodStore::default(),
             ready: AtomicBool::new(false),
-            namespaces: Arc::default(),
+            namespaces,
             owners: Owners::default(),
             policies: RwLock::default(),
             fleet: Arc::default(),
