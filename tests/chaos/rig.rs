@@ -114,4 +114,4 @@ pub fn no_faults() -> Result<(), Failed> {
 }
 
 /// A moment that no state announces: a fault that must not show gets this time to show.
-pub const A_WHILE: Duration = Duration::from_secs(6);
+pub const A_WHILE: Duration = Duration::from_secs(4);
