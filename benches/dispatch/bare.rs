@@ -103,7 +103,6 @@ pub(crate) async fn run(pairs: Vec<Pair>, places: &Places<'_>, lanes: usize, mir
 }
 
 /// How many of `per_pod` on average fall to this pod.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn share(number: usize, per_pod: f64) -> usize {
     let until = |number: usize| (number as f64 * per_pod).round() as usize;
     until(number + 1) - until(number)

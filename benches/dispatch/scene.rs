@@ -191,7 +191,7 @@ impl Scene {
             let left = locals.list_metadata(&all).await?.items.len()
                 + remotes.list_metadata(&all).await?.items.len();
             ensure!(left == 0, "{left} pods are left");
-            Ok(Some(()))
+            Ok::<_, anyhow::Error>(Some(()))
         })
         .await
     }
