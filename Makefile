@@ -24,6 +24,15 @@ demo-down: ## Ends what `make demo KEEP=1` left
 demo-binary:
 	@cargo build --locked --release --bin portcullis
 
+# Figures.
+
+.PHONY: bench
+
+bench: ## Prints admission (criterion), reviews over TLS (wrk), pods on real clusters beside a bare client
+	@cargo bench --locked --bench admission
+	@cargo bench --locked --bench wrk
+	@cargo bench --locked --bench dispatch
+
 # Checks.
 
 .PHONY: test
