@@ -164,7 +164,7 @@ impl Turns {
             (Step::Open { .. }, _) => {
                 self.world.memories.change(key, |memory| memory.passing = None);
                 self.metrics.opened();
-                End::Wait // its watch brings the rest; a mirror now would be written twice
+                End::Again
             }
             _ => End::Again,
         };

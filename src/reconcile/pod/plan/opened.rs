@@ -8,6 +8,9 @@ use super::{Plan, json, local_target, mirror_pod_ips, target};
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
+/// For so long after its opening a copy may get a node and start before it is mirrored.
+const SETTLING: Duration = Duration::from_millis(500);
+
 pub(super) fn plan(
     observed: &Observed,
     local: &LocalPod,
@@ -16,6 +19,9 @@ pub(super) fn plan(
     now: &Now,
 ) -> Plan {
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
+    if let (Some(rest), None) = (settling(observed, remote, now), &take_back) {
+        return Plan::wait(rest).and_look_in(look_again);
+    }
     let dispatched = Dispatched {
         status: true,
         reason: if remote.node.is_some() {
@@ -32,6 +38,17 @@ pub(super) fn plan(
         look_again,
         ..Plan::default()
     }
+}
+
+/// How long the mirror of a copy that was opened just now may wait: its node and its start mostly follow at once, and
+/// one write then tells all of it. What runs, ends or goes is told at once.
+fn settling(observed: &Observed, remote: &RemotePod, now: &Now) -> Option<Duration> {
+    let (uid, at) = observed.memory.unready_since.as_ref()?;
+    if *uid != remote.uid || remote.phase != Phase::Waiting || remote.terminating {
+        return None;
+    }
+    let rest = SETTLING.checked_sub(now.monotonic.saturating_duration_since(*at))?;
+    (!rest.is_zero()).then_some(rest)
 }
 
 /// Where it is, and what keeps it from being ready: what its status says, and the worker's last Warning about it.

@@ -25,6 +25,26 @@ fn rule_7_opens_the_committed_copy_and_only_that() {
 }
 
 #[test]
+fn what_follows_an_opening_at_once_is_mirrored_together() {
+    check(
+        "L committed a/u1; a: R u1 opened; b: -; opened u1 100ms ago",
+        expect!["again in 400ms"],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened; b: -; opened u1 500ms ago",
+        expect!["say Dispatched=True WaitingOnWorker"],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened node; b: -; opened u1 100ms ago",
+        expect!["mirror Dispatched=True Scheduled phase=Running"],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened; b: -; opened u9 100ms ago",
+        expect!["say Dispatched=True WaitingOnWorker"],
+    );
+}
+
+#[test]
 fn rule_7_a_copy_that_was_seen_open_is_never_opened_again() {
     check(
         "L committed a/u1 dispatched; a: R u1 gated; b: -",

@@ -8,8 +8,8 @@
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
 //!   `stale` (made from an older spec), `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
 //!   `unsynced`, `lost`, `refuses`, `another-cluster`.
-//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`) and the policy, if it is not the
-//!   usual one (`not opted in`, `no policy`, `keep 2h`). `unschedulableAfter` is 5 minutes.
+//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`) and the
+//!   policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`). `unschedulableAfter` is 5 minutes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +32,7 @@ pub(super) struct View {
     pub(super) memory: Memory,
     policy: PolicySeen,
     unscheduled_since: Option<(Arc<str>, Duration)>,
+    unready_since: Option<(Arc<str>, Duration)>,
     began: Instant,
 }
 
@@ -56,6 +57,7 @@ impl View {
             memory: Memory::default(),
             policy: PolicySeen::Policy(rules()),
             unscheduled_since: None,
+            unready_since: None,
             began: Instant::now(),
         };
         for part in parts {
@@ -144,6 +146,9 @@ impl View {
                 pod["metadata"]["uid"] = uid.into();
                 self.memory.ended = Some(Arc::new(RemotePod::parse(pod.to_string().into()).unwrap()));
             }
+            ["opened", uid, time, "ago"] => {
+                self.unready_since = Some((uid.into(), duration(time)));
+            }
             ["not", "opted", "in"] => self.policy = PolicySeen::NotOptedIn,
             ["no", "policy"] => self.policy = PolicySeen::NotFound("default".to_owned()),
             ["keep", time] => {
@@ -178,6 +183,7 @@ impl View {
         }
         let mut memory = self.memory.clone();
         memory.unscheduled_since = self.unscheduled_since.clone().map(|(uid, ago)| (uid, now - ago));
+        memory.unready_since = self.unready_since.clone().map(|(uid, ago)| (uid, now - ago));
         let pod = |value: &Value| -> Arc<str> { value.to_string().into() };
         Observed {
             key: PodKey {
