@@ -115,16 +115,18 @@ impl<T: Stored> PodStore<T> {
             .collect()
     }
 
-    /// The watch delivered this state.
-    pub fn watched(&self, pod: T) {
+    /// The watch delivered this state. False if it is no news: an answer showed this state or a newer one before, and
+    /// the turn that got the answer went on from there.
+    pub fn watched(&self, pod: T) -> bool {
         let mut inner = self.write();
-        inner.delivered = inner.delivered.max(number(pod.resource_version()));
-        let stale = inner.pods.get(pod.key()).is_some_and(|held| {
-            held.uid() == pod.uid() && number(held.resource_version()) > number(pod.resource_version())
-        });
-        if !stale {
+        let version = number(pod.resource_version());
+        inner.delivered = inner.delivered.max(version);
+        let held = inner.pods.get(pod.key()).filter(|held| held.uid() == pod.uid());
+        let held = held.map(|held| number(held.resource_version()));
+        if held.is_none_or(|held| held <= version) {
             inner.insert(pod);
         }
+        version == 0 || held.is_none_or(|held| held < version)
     }
 
     /// The watch delivered the end of this pod.
@@ -261,6 +263,16 @@ mod tests {
         assert_eq!(store.get(&key()).unwrap().resource_version(), "9");
         store.answered(pod("u", 8));
         assert_eq!(store.get(&key()).unwrap().resource_version(), "9");
+    }
+
+    #[test]
+    fn what_an_answer_showed_before_is_no_news() {
+        let store = PodStore::<RemotePod>::default();
+        assert!(store.watched(pod("u", 5)));
+        store.answered(pod("u", 7));
+        assert!(!store.watched(pod("u", 6)) && !store.watched(pod("u", 7)));
+        assert!(store.watched(pod("u", 8)));
+        assert!(store.watched(pod("v", 9)), "another pod of that name");
     }
 
     #[test]

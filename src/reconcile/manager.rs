@@ -74,8 +74,9 @@ fn pods_sink(world: Arc<World>, listed: impl Fn() + Send + 'static) -> impl FnMu
         Watched::Event(Event::Apply(object)) => {
             if let Some(pod) = read(&object) {
                 let key = pod.key.clone();
-                world.locals.watched(pod);
-                world.queue.add(key);
+                if world.locals.watched(pod) {
+                    world.queue.add(key);
+                }
             }
         }
         Watched::Event(Event::Delete(object)) => {

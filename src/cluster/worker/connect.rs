@@ -307,7 +307,7 @@ impl Sink {
         match watched {
             Watched::Event(Event::Init) => self.listed.clear(),
             Watched::Event(Event::InitApply(object)) => {
-                if let Some(key) = self.apply(&object) {
+                if let Some((key, _)) = self.apply(&object) {
                     self.listed.insert(key);
                 }
             }
@@ -320,7 +320,7 @@ impl Sink {
                 self.events.link_changed(&self.worker);
             }
             Watched::Event(Event::Apply(object)) => {
-                if let Some(key) = self.apply(&object) {
+                if let Some((key, true)) = self.apply(&object) {
                     self.events.pod_changed(&self.worker, key, None);
                 }
             }
@@ -346,11 +346,12 @@ impl Sink {
         }
     }
 
-    fn apply(&self, object: &RawObject) -> Option<PodKey> {
+    /// The pod's key, and whether this is news.
+    fn apply(&self, object: &RawObject) -> Option<(PodKey, bool)> {
         let pod = self.read(object)?;
         let key = pod.key.clone();
-        self.worker.store.watched(pod);
-        Some(key)
+        let news = self.worker.store.watched(pod);
+        Some((key, news))
     }
 
     fn read(&self, object: &RawObject) -> Option<RemotePod> {
