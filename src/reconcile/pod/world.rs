@@ -71,6 +71,7 @@ impl World {
         let policy = self.policy(key, &members, &memory, now);
         let root = local
             .as_deref()
+            .filter(|local| asks_for_siblings(local, &policy))
             .map(|local| self.root(local, &policy))
             .unwrap_or_default();
         Some(Observed {
@@ -209,6 +210,13 @@ impl World {
             scheduled,
         }
     }
+}
+
+/// Whether a plan looks at the workload's other pods: while it places this one, or may take it back. To count them for
+/// each status of each pod would cost a big workload the square of its size.
+fn asks_for_siblings(local: &LocalPod, policy: &PolicySeen) -> bool {
+    let takes_back = matches!(policy, PolicySeen::Policy(rules) if rules.unschedulable_after.is_some());
+    local.committed().is_none() || (takes_back && !local.seen_scheduled)
 }
 
 fn seen(member: &Member, key: &PodKey) -> WorkerSeen {
