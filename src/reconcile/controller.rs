@@ -38,13 +38,7 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let (notes, send_notes) = Notes::new(clients.calls.client().clone());
-    let executor = Executor::new(
-        clients.calls.clone(),
-        world.fleet.clone(),
-        world.origin.clone(),
-        options.concurrency,
-        leading,
-    );
+    let executor = Executor::new(clients.calls.clone(), &world, options.concurrency, leading);
     let turns = Arc::new(Turns::new(
         world.clone(),
         executor,

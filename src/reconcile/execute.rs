@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use super::faults::{Fault, dropped, hold};
 use super::pod::local::{LocalPod, PodKey, RemotePod};
+use super::pod::world::World;
+use super::queue::Queue;
 use super::step::Step;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::fleet::Fleet;
 use crate::cluster::leading::Leading;
-use crate::cluster::worker::{Connection, InFlight, Worker};
+use crate::cluster::worker::line::Stand;
+use crate::cluster::worker::{Connection, Worker};
 
 /// Makes the writes. Cannot be built without the proof of leading.
 pub struct Executor {
@@ -24,6 +27,8 @@ pub struct Executor {
     origin: Arc<str>,
     /// Calls to one worker at a time: one that hangs must leave room for the others (R44).
     most_per_worker: usize,
+    /// Whoever waited for such a call gets a turn here.
+    queue: Queue<PodKey>,
     _leading: Leading,
 }
 
@@ -76,7 +81,7 @@ pub enum Failure {
     },
     /// The manager's API server refuses what we write.
     Content { message: String },
-    /// Enough calls to this worker are under way.
+    /// Enough calls to this worker are under way; the pair stands in its line and gets a turn.
     Busy,
     /// No usable answer; it may have taken effect. Look again after a pause.
     Unavailable { cluster: Arc<str>, words: String },
@@ -98,17 +103,12 @@ impl Failure {
 
 impl Executor {
     /// An executor for the pods of this manager, which makes `concurrency` steps at a time.
-    pub fn new(
-        manager: ClusterApi,
-        fleet: Arc<Fleet>,
-        origin: Arc<str>,
-        concurrency: usize,
-        leading: Leading,
-    ) -> Self {
+    pub fn new(manager: ClusterApi, world: &World, concurrency: usize, leading: Leading) -> Self {
         Self {
             manager,
-            fleet,
-            origin,
+            fleet: world.fleet.clone(),
+            origin: world.origin.clone(),
+            queue: world.queue.clone(),
             most_per_worker: (concurrency * 3 / 4).max(1),
             _leading: leading,
         }
@@ -172,7 +172,7 @@ impl Executor {
         }
     }
 
-    fn worker(&self, name: &Arc<str>) -> Result<Way, Failure> {
+    fn worker(&self, name: &Arc<str>, key: &PodKey, stand: Stand) -> Result<Way, Failure> {
         let unavailable = |words: &str| Failure::Unavailable {
             cluster: name.clone(),
             words: words.to_owned(),
@@ -186,7 +186,13 @@ impl Executor {
         if worker.is_suspect() {
             return Err(unavailable("the last ping was not answered"));
         }
-        let place = worker.enter(self.most_per_worker).ok_or(Failure::Busy)?;
+        if !worker.line.enter(key, stand, self.most_per_worker) {
+            return Err(Failure::Busy);
+        }
+        let place = Place {
+            worker: worker.clone(),
+            queue: self.queue.clone(),
+        };
         Ok(Way {
             worker,
             connection,
@@ -199,7 +205,21 @@ impl Executor {
 struct Way {
     worker: Arc<Worker>,
     connection: Arc<Connection>,
-    _place: InFlight,
+    _place: Place,
+}
+
+/// A call that is under way. When it is over, whoever waited for it gets a turn.
+struct Place {
+    worker: Arc<Worker>,
+    queue: Queue<PodKey>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(next) = self.worker.line.leave() {
+            self.queue.add(next);
+        }
+    }
 }
 
 fn unavailable(cluster: &Arc<str>, error: &CallError) -> Failure {

@@ -2,16 +2,18 @@
 
 pub mod connect;
 pub mod events;
+pub mod line;
 mod rights;
 pub mod space;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
+use self::line::Line;
 use self::space::Spaces;
 use super::client::Clients;
 use super::store::PodStore;
@@ -32,7 +34,8 @@ pub struct Worker {
     known_since: Instant,
     /// It left the last ping unanswered: calls are not tried, so that they do not hold up those of others (R44).
     suspect: AtomicBool,
-    in_flight: AtomicUsize,
+    /// Who calls it, and who waits to.
+    pub line: Line,
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
@@ -90,7 +93,7 @@ impl Worker {
             spaces: Spaces::default(),
             known_since: Instant::now(),
             suspect: AtomicBool::new(false),
-            in_flight: AtomicUsize::new(0),
+            line: Line::default(),
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
@@ -114,12 +117,6 @@ impl Worker {
     /// Why the worker counts as lost, if it does.
     pub fn lost(&self) -> Option<Arc<String>> {
         self.lost.load_full()
-    }
-
-    /// A place for one call, unless so many are under way already. It is given back when the value is dropped.
-    pub fn enter(self: &Arc<Self>, most: usize) -> Option<InFlight> {
-        let place = InFlight(self.clone());
-        (self.in_flight.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
     }
 
     /// Whether it left the last ping unanswered.
@@ -213,15 +210,6 @@ impl Worker {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
-    }
-}
-
-/// A call to a worker that is under way.
-pub struct InFlight(Arc<Worker>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Done, Executor, Failure, Way, unavailable};
 use crate::cluster::api::{CallError, PatchKind, Preconditions, pod_path};
 use crate::cluster::raw::RawObject;
 use crate::cluster::worker::connect::identify;
+use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::space::NotUsable;
 use crate::cluster::worker::{Connection, Worker};
 use crate::names;
@@ -28,7 +29,7 @@ impl Executor {
             worker,
             connection,
             _place,
-        } = self.worker(name)?;
+        } = self.worker(name, &local.key, Stand::Last)?;
         let namespace = &local.key.namespace;
         let space = worker
             .spaces
@@ -92,7 +93,7 @@ impl Executor {
     ) -> Result<Done, Failure> {
         let Way {
             connection, _place, ..
-        } = self.worker(&target.worker)?;
+        } = self.worker(&target.worker, &target.key, Stand::First)?;
         let place = format!("/spec/schedulingGates/{gate}");
         let mut patch = vec![
             json!({"op": "test", "path": "/metadata/uid", "value": &**committed.remote_uid()}),
@@ -145,7 +146,7 @@ impl Executor {
     ) -> Result<Done, Failure> {
         let Way {
             connection, _place, ..
-        } = self.worker(&target.worker)?;
+        } = self.worker(&target.worker, &target.key, Stand::First)?;
         let path = pod_path(&target.key.namespace, &target.key.name);
         let resource_version = resource_version.filter(|_| !dropped(Fault::TakeBackVersion));
         let only = Preconditions {
@@ -195,7 +196,7 @@ impl Executor {
         }
         let Way {
             connection, _place, ..
-        } = self.worker(&target.worker)?;
+        } = self.worker(&target.worker, &target.key, Stand::First)?;
         match self.look_at_remote(&connection, target).await? {
             Done::Absent { .. } => {}
             seen => return Ok(seen),

@@ -21,7 +21,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
-const BUSY: Duration = Duration::from_millis(50);
 const NOT_YET: Duration = Duration::from_secs(1);
 /// What passes by itself mostly does so within these tries; then it is told.
 const PATIENCE: u32 = 2;
@@ -96,9 +95,18 @@ impl Turns {
                         failed: false,
                     };
                 }
+                Ok(End::InLine) => {
+                    // It goes on deciding for its workload: else each of its pods would come and stand in line.
+                    self.pass_on(key);
+                    return Turn {
+                        look_again,
+                        failed: false,
+                    };
+                }
                 Err(turn) => break turn,
             }
         };
+        self.pass_on(key);
         self.release(key);
         turn
     }
@@ -115,6 +123,9 @@ impl Turns {
             *taken += 1;
             let started = Instant::now();
             let result = self.executor.execute(step).await;
+            if let Err(Failure::Busy) = result {
+                return Ok(End::InLine);
+            }
             self.metrics.step(
                 step.name(),
                 result.as_ref().err().map_or("ok", Failure::name),
@@ -251,10 +262,7 @@ impl Turns {
                     failed: true,
                 }
             }
-            Failure::Busy => Turn {
-                look_again: Some(BUSY),
-                failed: false,
-            },
+            Failure::Busy => Turn::default(), // `steps` ends before
             Failure::Unavailable { cluster, words } => {
                 tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
                 Turn {
@@ -344,6 +352,15 @@ impl Turns {
         }
     }
 
+    /// A worker that called this pod, which then had nothing to do there, calls the next.
+    fn pass_on(&self, key: &PodKey) {
+        for member in self.world.fleet.all() {
+            if let Some(next) = member.worker.line.pass(key) {
+                self.world.queue.add(next);
+            }
+        }
+    }
+
     /// Whoever waited for this pod's decision gets its turn.
     fn release(&self, key: &PodKey) {
         for waiting in self.world.deciders.done(key) {
@@ -355,6 +372,8 @@ impl Turns {
 enum End {
     Again,
     Wait,
+    /// The worker has enough to do; it calls.
+    InLine,
 }
 
 /// How a turn ended.
