@@ -32,7 +32,7 @@ fn what_follows_an_opening_at_once_is_mirrored_together() {
     );
     check(
         "L committed a/u1; a: R u1 opened; b: -; opened u1 500ms ago",
-        expect!["say Dispatched=True WaitingOnWorker"],
+        expect!["say Dispatched=True WaitingOnWorker\nagain in 300s"],
     );
     check(
         "L committed a/u1; a: R u1 opened node; b: -; opened u1 100ms ago",
@@ -40,7 +40,7 @@ fn what_follows_an_opening_at_once_is_mirrored_together() {
     );
     check(
         "L committed a/u1; a: R u1 opened; b: -; opened u9 100ms ago",
-        expect!["say Dispatched=True WaitingOnWorker"],
+        expect!["say Dispatched=True WaitingOnWorker\nagain in 300s"],
     );
 }
 

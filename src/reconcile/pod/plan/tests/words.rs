@@ -18,7 +18,7 @@ pub(super) fn lines(plan: &Plan) -> String {
     } = plan;
     let mut lines: Vec<String> = steps.iter().map(words).collect();
     lines.extend(orphans.iter().map(|orphan| format!("orphan {}", place(orphan))));
-    lines.extend(look_again.map(|time| format!("again in {}s", time.as_secs())));
+    lines.extend(look_again.map(|time| format!("again in {time:?}")));
     if lines.is_empty() {
         "nothing".to_owned()
     } else {
