@@ -64,10 +64,9 @@ pub(super) fn with(local: &Value, said: &[Said<'_>], dispatched: &Dispatched, no
 /// A bound remote pod makes the local one scheduled, for good (R04). Until then the local pod says that it is gated:
 /// an Unschedulable of the worker would make the manager's autoscaler buy nodes (R03).
 fn put_scheduled(conditions: &mut Vec<Value>, remote: Option<&Value>, now: &str) {
+    let said_true = |condition: &Value| condition["status"] == "True";
     let before = conditions.iter().find(|condition| condition["type"] == SCHEDULED);
-    let was_scheduled = before.is_some_and(|condition| condition["status"] == "True");
-    let is_scheduled = remote.is_some_and(|condition| condition["status"] == "True");
-    match (was_scheduled, is_scheduled) {
+    match (before.is_some_and(said_true), remote.is_some_and(said_true)) {
         (true, _) => {}
         (false, true) => put(
             conditions,
@@ -79,7 +78,6 @@ fn put_scheduled(conditions: &mut Vec<Value>, remote: Option<&Value>, now: &str)
             },
             now,
         ),
-        (false, false) if before.is_some_and(|condition| condition["reason"] == GATED_REASON) => {}
         (false, false) => {
             let gated = Said {
                 kind: SCHEDULED,
@@ -254,17 +252,26 @@ mod tests {
 
     #[test]
     fn a_disruption_on_the_worker_is_shown() {
-        let drained = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "m"});
-        check_mirror(
-            &local(json!({})),
-            &remote(json!({"status": {"conditions": [drained]}})),
-            expect![[r#"
-                conditions:
-                - {"lastProbeTime":null,"lastTransitionTime":"2026-11-30T09:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}
-                - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"m","reason":"EvictionByEvictionAPI","status":"True","type":"DisruptionTarget"}
-                - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"on worker-a","reason":"Open","status":"True","type":"portcullis.dev/Dispatched"}
-            "#]],
-        );
+        let disrupted = |status: &str| json!({"type": "DisruptionTarget", "status": status, "reason": "PreemptionByScheduler"});
+        let remote = remote(json!({"status": {"conditions": [disrupted("True")]}}));
+        for before in [json!({"type": "Ready", "status": "True"}), disrupted("False")] {
+            let local = local(json!({"status": {"conditions": [before]}}));
+            let patch = mirrored(&local, &remote).unwrap();
+            let shown = find(&patch["status"]["conditions"], DISRUPTED).unwrap();
+            assert_eq!(
+                (&shown["status"], &shown["reason"]),
+                (&json!("True"), &json!("PreemptionByScheduler"))
+            );
+        }
+    }
+
+    #[test]
+    fn a_condition_that_says_the_same_stays_to_the_letter() {
+        let scheduled = json!({"type": "PodScheduled", "status": "False", "reason": GATED_REASON, "message": GATED_MESSAGE,
+            "observedGeneration": 1, "lastProbeTime": BEFORE, "lastTransitionTime": BEFORE});
+        let local = local(json!({"status": {"conditions": [scheduled]}}));
+        let patch = mirrored(&local, &remote(json!({}))).unwrap();
+        assert_eq!(patch["status"]["conditions"][0], scheduled);
     }
 
     #[test]

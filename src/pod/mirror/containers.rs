@@ -47,10 +47,9 @@ fn status_of(remote: &Value, local_statuses: &Value) -> Value {
         .filter_map(|field| Some((field.to_owned(), remote.get(field)?.clone())))
         .collect();
     let before = list(local_statuses).find(|local| local["name"] == remote["name"]);
-    if let Some(before) = before.and_then(|local| local["restartCount"].as_i64())
-        && remote["restartCount"].as_i64().is_none_or(|count| count < before)
-    {
-        status.insert("restartCount".to_owned(), before.into());
+    let counts = [Some(remote), before].into_iter().flatten();
+    if let Some(most) = counts.filter_map(|status| status["restartCount"].as_i64()).max() {
+        status.insert("restartCount".to_owned(), most.into());
     }
     Value::Object(status)
 }

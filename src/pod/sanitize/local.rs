@@ -118,28 +118,36 @@ mod tests {
     #[test]
     fn an_unreadable_pod_is_named_by_its_field() {
         let check = |pod: Value, expect: Expect| {
-            expect.assert_eq(&sanitize(&pod, &MARKS).unwrap_err().to_string());
+            let error = sanitize(&pod, &MARKS).unwrap_err();
+            expect.assert_eq(&format!("{}: {error}", error.name()));
         };
-        check(json!(null), expect!["metadata: missing; expected an object"]);
+        check(
+            json!(null),
+            expect!["FieldMissing: metadata: missing; expected an object"],
+        );
         check(
             json!({"metadata": {"name": "a"}}),
-            expect!["metadata.namespace: missing; expected a non-empty string"],
+            expect!["FieldMissing: metadata.namespace: missing; expected a non-empty string"],
+        );
+        check(
+            json!({"metadata": {"name": ""}}),
+            expect![[r#"FieldUnreadable: metadata.name: found "", expected a non-empty string"#]],
         );
         check(
             json!({"metadata": {"name": 7}}),
-            expect!["metadata.name: found 7, expected a non-empty string"],
+            expect!["FieldUnreadable: metadata.name: found 7, expected a non-empty string"],
         );
         check(
             json!({"metadata": {"name": "a", "namespace": "n"}}),
-            expect!["metadata.uid: missing; expected a non-empty string"],
+            expect!["FieldMissing: metadata.uid: missing; expected a non-empty string"],
         );
         check(
             json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}}),
-            expect!["spec: missing; expected an object"],
+            expect!["FieldMissing: spec: missing; expected an object"],
         );
         check(
             json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "spec": []}),
-            expect!["spec: found a list, expected an object"],
+            expect!["FieldUnreadable: spec: found a list, expected an object"],
         );
         let mut pod = testing::local(
             json!({"annotations": {"portcullis.dev/attempt": "-1"}}),
@@ -148,13 +156,13 @@ mod tests {
         check(
             pod.clone(),
             expect![[
-                r#"metadata.annotations[portcullis.dev/attempt]: found "-1", expected a number, 0 or more"#
+                r#"FieldUnreadable: metadata.annotations[portcullis.dev/attempt]: found "-1", expected a number, 0 or more"#
             ]],
         );
         pod["metadata"]["labels"] = "app=web".into();
         check(
             pod,
-            expect![[r#"metadata.labels: found "app=web", expected an object"#]],
+            expect![[r#"FieldUnreadable: metadata.labels: found "app=web", expected an object"#]],
         );
     }
 }

@@ -147,6 +147,8 @@ mod tests {
     fn what_only_looks_like_a_mounted_token_stays() {
         let mut other_source = token_volume("kube-api-access-x");
         other_source["projected"]["sources"][1]["configMap"]["name"] = "my-ca.crt".into();
+        let mut other_path = token_volume("kube-api-access-x");
+        other_path["projected"]["sources"][0]["serviceAccountToken"]["path"] = "jwt".into();
         let mut more_sources = token_volume("kube-api-access-x");
         more_sources["projected"]["sources"]
             .as_array_mut()
@@ -160,7 +162,14 @@ mod tests {
             .push(json!({"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}));
         let other_name = token_volume("api-access");
         let secret = json!({"name": "kube-api-access-x", "secret": {"secretName": "s"}});
-        for volume in [other_source, more_sources, more_items, other_name, secret] {
+        for volume in [
+            other_path,
+            other_source,
+            more_sources,
+            more_items,
+            other_name,
+            secret,
+        ] {
             let mounts = [mount(volume["name"].as_str().unwrap(), MOUNT_PATH)];
             let spec = json!({"volumes": [volume], "containers": [{"name": "app", "volumeMounts": mounts}]});
             assert_kept(spec);

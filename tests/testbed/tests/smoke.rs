@@ -12,16 +12,9 @@ const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_cluster_from_start_to_end() {
-    let began = Instant::now();
     let cluster = Cluster::start(ClusterOptions::named("smoke"))
         .await
         .expect("the cluster starts");
-    eprintln!("cluster ready after {:?}", began.elapsed());
-    assert!(
-        began.elapsed() < Duration::from_secs(30),
-        "it took {:?}",
-        began.elapsed()
-    );
     cluster
         .create_namespace("team", &[])
         .await

@@ -185,7 +185,16 @@ fn absent(
             cluster_uid: committed.cluster_uid().clone(),
         });
     }
+    let ended = memory
+        .ended
+        .as_deref()
+        .filter(|ended| ended.uid == *committed.remote_uid())
+        .map(|ended| the_end(observed, local, committed, ended, now));
     if terminating {
+        // Its owner counts it by its last state, so that comes before the finalizer goes.
+        if let Some(plan) = ended.filter(|plan| !plan.steps.is_empty()) {
+            return plan;
+        }
         return match local.finalizer {
             Some(index) => Plan::step(Step::ReleaseFinalizer {
                 local: local_target(local),
@@ -205,12 +214,8 @@ fn absent(
             attempt: local.attempt + 1,
         });
     }
-    if let Some(ended) = memory
-        .ended
-        .as_deref()
-        .filter(|ended| ended.uid == *committed.remote_uid())
-    {
-        return the_end(observed, local, committed, ended, now);
+    if let Some(plan) = ended {
+        return plan;
     }
     fail(
         local,

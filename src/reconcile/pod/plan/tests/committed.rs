@@ -201,6 +201,14 @@ fn rule_13_a_finished_pod_keeps_its_copy_for_keep_finished() {
 }
 
 #[test]
+fn rule_14_the_last_state_is_shown_before_the_finalizer_comes_off() {
+    check(
+        "L terminating committed a/u1; a: -; b: -; u1 ended; u1 is gone",
+        expect!["mirror Dispatched=True Finished phase=Succeeded"],
+    );
+}
+
+#[test]
 fn rule_14_the_finalizer_comes_off_when_the_copy_is_proven_gone() {
     check(
         "L terminating committed a/u1; a: -; b: -",
