@@ -269,7 +269,7 @@ async fn goes_on(rig: &Rig, ns: &str, reason: &str, words: &str) -> Result<()> {
 }
 
 async fn an_opted_out_namespace_keeps_what_runs_and_places_nothing_new(rig: Arc<Rig>) -> Result<()> {
-    let ns = "opted-out";
+    let ns = "keeps-out";
     rig.opted_in(ns).await?;
     for name in ["runs", "fails"] {
         rig.create(At::Manager, ns, plain(name)).await?;
@@ -285,7 +285,7 @@ async fn an_opted_out_namespace_keeps_what_runs_and_places_nothing_new(rig: Arc<
     rig.patch(
         At::Manager,
         "",
-        "namespace/opted-out",
+        "namespace/keeps-out",
         json!({"metadata": {"labels": {"portcullis.dev/dispatch": null}}}),
     )
     .await?;
@@ -295,7 +295,7 @@ async fn an_opted_out_namespace_keeps_what_runs_and_places_nothing_new(rig: Arc<
     rig.patch(
         At::Manager,
         "",
-        "namespace/opted-out",
+        "namespace/keeps-out",
         json!({"metadata": {"labels": {"portcullis.dev/dispatch": "default"}}}),
     )
     .await?;

@@ -90,6 +90,8 @@ pub struct Memory {
     pub taken_back: BTreeSet<Arc<str>>,
     /// `(cluster UID, remote UID)` proven gone after the commit was read (rule P): a fact for ever.
     pub remote_gone: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Remote UIDs that a live read, made after their local pod was read as seen open, showed gated: rolled back.
+    pub rolled_back: BTreeSet<Arc<str>>,
     /// Local UIDs proven gone: a fact for ever.
     pub local_gone: BTreeSet<Arc<str>>,
     /// The last state of a remote pod that was deleted after it had ended.

@@ -166,6 +166,16 @@ impl Turns {
                 });
                 End::Again
             }
+            (Step::ProveRemoteGone { remote, .. }, Done::Remote { pod, .. })
+                if pod.uid == remote.uid
+                    && pod.gate.is_some()
+                    && observed.local.as_ref().is_some_and(|local| local.seen_open) =>
+            {
+                self.world.memories.change(key, |memory| {
+                    memory.rolled_back.insert(remote.uid.clone());
+                });
+                End::Again
+            }
             (Step::ProveLocalGone { uid, .. }, Done::LocalGone { .. }) => {
                 self.world.memories.change(key, |memory| {
                     memory.local_gone.insert(uid.clone());

@@ -153,6 +153,13 @@ fn active(
                 .and_then(|words| say(local, &waiting("NotYet", words.as_str()), now));
             Plan::step(refused.unwrap_or(open)) // once said, the same turn goes on to open
         }
+        // Another process may have opened it, and this view of it is older than that of the local pod: it is asked live.
+        (true, false) if !observed.memory.rolled_back.contains(&remote.uid) => {
+            Plan::step(Step::ProveRemoteGone {
+                remote: target(worker, remote),
+                cluster_uid: committed.cluster_uid().clone(),
+            })
+        }
         (true, false) => fail(
             local,
             "RemoteRolledBack",

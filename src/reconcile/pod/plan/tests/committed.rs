@@ -48,6 +48,10 @@ fn what_follows_an_opening_at_once_is_mirrored_together() {
 fn rule_7_a_copy_that_was_seen_open_is_never_opened_again() {
     check(
         "L committed a/u1 dispatched; a: R u1 gated; b: -",
+        expect!["ask a whether u1 is gone"],
+    );
+    check(
+        "L committed a/u1 dispatched; a: R u1 gated; b: -; u1 is gated",
         expect!["fail RemoteRolledBack [L uid rv]"],
     );
 }

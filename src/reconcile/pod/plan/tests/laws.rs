@@ -127,8 +127,15 @@ fn absorb(view: &mut View, step: &Step) {
         }
         Step::ReleaseFinalizer { .. } => view.local = None,
         Step::ProveRemoteGone { remote, cluster_uid } => {
-            let there = get(view, &remote.worker).is_some_and(|pod| pod["metadata"]["uid"] == *remote.uid);
-            assert!(!there, "it is seen there");
+            let there = get(view, &remote.worker).filter(|pod| pod["metadata"]["uid"] == *remote.uid);
+            if let Some(pod) = there {
+                assert!(
+                    pod["spec"]["schedulingGates"] != json!([]),
+                    "it is seen there, open"
+                );
+                view.memory.rolled_back.insert(remote.uid.clone());
+                return;
+            }
             view.memory
                 .remote_gone
                 .insert((cluster_uid.clone(), remote.uid.clone()));

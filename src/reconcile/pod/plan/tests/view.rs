@@ -138,6 +138,9 @@ impl View {
             [uid, "is", "gone"] => {
                 self.memory.remote_gone.insert(("a-uid".into(), uid.into()));
             }
+            [uid, "is", "gated"] => {
+                self.memory.rolled_back.insert(uid.into());
+            }
             ["took", "back", uid] => {
                 self.memory.taken_back.insert(uid.into());
             }
