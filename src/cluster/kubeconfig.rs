@@ -26,7 +26,7 @@ pub enum UnsafeKubeconfig {
     NoServer { cluster: String },
     /// Plain HTTP.
     #[error(
-        "clusters[{cluster}].cluster.server is {found:?}; only https is used, since a token would be sent in clear"
+        "clusters[{cluster}].cluster.server starts with {found:?}; only https:// is used, since a token would be sent in clear"
     )]
     NotHttps { cluster: String, found: String },
     /// A setting that weakens or redirects the connection.
@@ -114,7 +114,12 @@ fn check_cluster(named: &NamedCluster) -> Result<(), UnsafeKubeconfig> {
     if !server.starts_with("https://") {
         return Err(UnsafeKubeconfig::NotHttps {
             cluster: name.clone(),
-            found: server,
+            found: server
+                .split_inclusive("://")
+                .next()
+                .filter(|scheme| scheme.ends_with("://"))
+                .unwrap_or_default()
+                .to_owned(), // never a user or a password
         });
     }
     let set = [
@@ -256,7 +261,7 @@ mod tests {
             "server: http://w",
             "token: t",
             expect![[
-                r#"clusters[c].cluster.server is "http://w"; only https is used, since a token would be sent in clear"#
+                r#"clusters[c].cluster.server starts with "http://"; only https:// is used, since a token would be sent in clear"#
             ]],
         );
         check(

@@ -150,6 +150,16 @@ impl<T: Stored> PodStore<T> {
         }
     }
 
+    /// A live read showed a pod that the watch does not deliver (its label was changed): kept until it is put right.
+    pub fn unwatched(&self, pod: T) {
+        let mut inner = self.write();
+        let version = number(pod.resource_version());
+        let held = inner.pods.get(pod.key());
+        if held.is_none_or(|held| version > number(held.resource_version())) {
+            inner.insert(pod);
+        }
+    }
+
     /// A live read said that the name is free, or that another pod has it.
     pub fn gone(&self, key: &PodKey, uid: &str) {
         self.write().remove(key, uid);

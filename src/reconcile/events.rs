@@ -13,7 +13,7 @@ use crate::names;
 
 /// An Event that waits is dropped when this many wait already.
 const WAITING: usize = 1024;
-/// The same reason on the same object is told again after this time.
+/// The same words on the same object are told again after this time.
 const AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// Events are news, not the work: at most this many a second on average.
 const PER_SECOND: f64 = 10.0;
@@ -103,7 +103,7 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         let about = [&object.kind, &object.namespace, &object.name, &object.uid]
             .map(part)
             .join("/");
-        let topic = (about, note.reason.clone());
+        let topic = (about, format!("{}: {}", note.reason, note.message));
         if told.contains_key(&topic) || (tokens < 1.0 && !note.warning) {
             continue;
         }

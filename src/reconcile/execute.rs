@@ -138,6 +138,12 @@ impl Executor {
                 remote,
                 gate,
             } => self.open(committed, remote, *gate).await,
+            Step::Remark {
+                remote,
+                origin,
+                local,
+                attempt,
+            } => self.remark(remote, origin, local, *attempt).await,
             Step::Delete { remote, why: _ } => self.delete(remote, None).await,
             Step::TakeBack {
                 remote,

@@ -53,6 +53,13 @@ pub enum Step {
         remote: RemoteTarget,
         gate: usize,
     },
+    /// Somebody changed our marks on the committed copy: they are put back. Precondition the remote UID.
+    Remark {
+        remote: RemoteTarget,
+        origin: Arc<str>,
+        local: LocalTarget,
+        attempt: u64,
+    },
     /// Rules 1, 3b, 5, 12, 13, 15: precondition the remote UID.
     Delete { remote: RemoteTarget, why: &'static str },
     /// Rule 8: precondition the remote UID and the resourceVersion that was seen without a node.
@@ -99,6 +106,7 @@ impl Step {
             Self::Prepare { .. } => "prepare",
             Self::Commit { .. } => "commit",
             Self::Open { .. } => "open",
+            Self::Remark { .. } => "remark",
             Self::Delete { .. } => "delete",
             Self::TakeBack { .. } => "take-back",
             Self::ClearCommit { .. } => "clear-commit",
@@ -121,6 +129,7 @@ impl Step {
             | Self::Fail { local, .. }
             | Self::ReleaseFinalizer { local, .. } => &local.key,
             Self::Open { remote, .. }
+            | Self::Remark { remote, .. }
             | Self::Delete { remote, .. }
             | Self::TakeBack { remote, .. }
             | Self::ProveRemoteGone { remote, .. } => &remote.key,

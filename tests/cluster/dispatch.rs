@@ -1,8 +1,10 @@
 //! The first promise in its plainest form: pods, Deployments and StatefulSets run on workers and show it here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::wait_for;
 
 use crate::case;
 use crate::rig::{Case, Rig, pod};
@@ -12,6 +14,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_pod_runs_on_a_worker_and_the_manager_shows_it),
         case!(a_deployment_and_a_stateful_set_become_ready),
         case!(a_pod_of_an_unlabelled_namespace_runs_on_the_manager),
+        case!(marks_that_somebody_on_the_worker_changes_are_put_back),
     ]
 }
 
@@ -114,5 +117,56 @@ async fn a_pod_of_an_unlabelled_namespace_runs_on_the_manager(rig: Arc<Rig>) -> 
             .is_empty(),
         "it has a node of the manager"
     );
+    Ok(())
+}
+
+async fn marks_that_somebody_on_the_worker_changes_are_put_back(rig: Arc<Rig>) -> Result<()> {
+    rig.opted_in("marks").await?;
+    let (manager, worker) = (&rig.world.manager, &rig.world.workers[0].cluster);
+    manager
+        .kubectl_with("admin", &["create", "-n", "marks", "-f", "-"], &pod("one", ""))
+        .await?;
+    let ready = [
+        "wait",
+        "-n",
+        "marks",
+        "--for=condition=Ready",
+        "pod/one",
+        "--timeout=60s",
+    ];
+    manager.kubectl(&ready).await?;
+    // Without the label the pod leaves our watch as if it were deleted; with a greater attempt it looks newer.
+    let both = r#"{"metadata":{"labels":{"portcullis.dev/origin":null},"annotations":{"portcullis.dev/local-attempt":"99"}}}"#;
+    worker
+        .kubectl(&["patch", "-n", "marks", "pod/one", "--type=merge", "-p", both])
+        .await?;
+    let path = "jsonpath={.metadata.labels.portcullis\\.dev/origin} {.metadata.annotations.portcullis\\.dev/local-attempt}";
+    let origin = rig
+        .get("kube-system", "namespace/kube-system", "{.metadata.uid}")
+        .await?;
+    wait_for("the marks to be put back", Duration::from_secs(60), async || {
+        let found = worker
+            .kubectl(&["get", "-n", "marks", "pod/one", "-o", path])
+            .await?;
+        let there = found == format!("{origin} 0");
+        if there {
+            Ok(Some(()))
+        } else {
+            Err(anyhow::anyhow!("they are {found:?}"))
+        }
+    })
+    .await?;
+    let phase = rig.get("marks", "pod/one", "{.status.phase}").await?;
+    ensure!(
+        phase == "Running",
+        "the pod is still shown as it is, not as {phase}"
+    );
+    manager
+        .kubectl(&["delete", "-n", "marks", "pod/one", "--timeout=60s"])
+        .await?;
+    let left = worker
+        .kubectl(&["get", "pods", "-n", "marks", "--no-headers"])
+        .await?;
+    ensure!(left.is_empty(), "its copy is gone too, found {left}");
     Ok(())
 }

@@ -15,6 +15,7 @@ use kube::{Api, Client, Config, ResourceExt};
 use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, ungated_line};
 use super::documents::{self, Format};
 use crate::api::WorkerCluster;
+use crate::cluster::api::CallError;
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
 use crate::names;
@@ -71,6 +72,7 @@ async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
         let pods = pods
             .list(&ListParams::default())
             .await
+            .map_err(words)
             .with_context(|| format!("list pods of {namespace}"))?;
         for pod in pods
             .items
@@ -125,6 +127,7 @@ async fn namespaces(client: &Client, args: &StatusArgs) -> anyhow::Result<Vec<St
     let found = Api::<Namespace>::all(client.clone())
         .list(&opted_in)
         .await
+        .map_err(words)
         .context("list namespaces; without that right, name one with --namespace")?;
     Ok(found.iter().map(ResourceExt::name_any).collect())
 }
@@ -143,7 +146,7 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
         .await
     {
         Ok(clusters) => clusters,
-        Err(error) => return note("WorkerClusters", &error),
+        Err(error) => return note("WorkerClusters", &words(error)),
     };
     for cluster in clusters {
         let name = cluster.name_any();
@@ -172,11 +175,13 @@ async fn manager_facts(client: &Client) -> anyhow::Result<(String, BTreeSet<Stri
     let system = Api::<Namespace>::all(client.clone())
         .get("kube-system")
         .await
+        .map_err(words)
         .context("read kube-system")?;
     let gated = ListParams::default().labels(&format!("{}={}", names::GATED, names::TRUE));
     let pods = Api::<Pod>::all(client.clone())
         .list_metadata(&gated)
         .await
+        .map_err(words)
         .context("list gated pods")?;
     let living = pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
     Ok((system.uid().context("kube-system has no UID")?, living))
@@ -193,6 +198,7 @@ async fn remote_pods(
     let secret = secrets
         .get(&reference.name)
         .await
+        .map_err(words)
         .with_context(|| format!("read Secret {}", reference.name))?;
     let data = secret.data.unwrap_or_default();
     let bytes = data
@@ -208,5 +214,10 @@ async fn remote_pods(
         }
         None => Api::<Pod>::all(clients.calls.client().clone()).list(&ours).await,
     };
-    Ok(found.context("list pods")?.items)
+    Ok(found.map_err(words).context("list pods")?.items)
+}
+
+/// The API server's own words, without the types around them.
+fn words(error: kube::Error) -> anyhow::Error {
+    anyhow::anyhow!(CallError::from(error).words())
 }

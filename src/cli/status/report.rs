@@ -164,10 +164,10 @@ impl Report {
         let mut out = String::new();
         let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let pods = self.pods.iter().map(|line| {
-            let why = if line.message.is_empty() {
-                line.reason.clone()
-            } else {
-                line.message.clone()
+            let why = match (line.message.is_empty(), line.reason.is_empty()) {
+                (false, _) => line.message.clone(),
+                (true, false) => line.reason.clone(),
+                (true, true) => "not looked at yet, or Portcullis does not run".to_owned(),
             };
             [
                 line.namespace.clone(),

@@ -52,7 +52,7 @@ pub async fn keep(
     let mut pause = FIRST_PAUSE;
     let mut misses = 0;
     while !stop.is_cancelled() {
-        match connect(&kubeconfig).await {
+        match connect(&kubeconfig, &events.origin()).await {
             Ok(connection) => {
                 (pause, misses) = (FIRST_PAUSE, 0);
                 let connection = Arc::new(connection);
@@ -103,7 +103,7 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
     worker.set_link(Link::Up(connection.clone()));
 }
 
-async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
+async fn connect(bytes: &[u8], origin: &str) -> Result<Connection, Problem> {
     let kubeconfig =
         kubeconfig::parse(bytes).map_err(|error| problem("UnsafeKubeconfig", error.to_string(), true))?;
     let clients = Clients::from_kubeconfig(kubeconfig).await.map_err(|_| {
@@ -114,6 +114,10 @@ async fn connect(bytes: &[u8]) -> Result<Connection, Problem> {
         )
     })?;
     let cluster_uid = identify(&clients).await?;
+    if *cluster_uid == *origin {
+        let words = "this kubeconfig leads to the manager itself; pods are dispatched to other clusters only";
+        return Err(problem("IsTheManager", words.to_owned(), true));
+    }
     let version = clients
         .calls
         .client()

@@ -131,6 +131,7 @@ fn policies_sink(
             }
         }
         drop(policies);
+        world.memories.forget_verdicts();
         world.look_at_all();
         changed.notify_one();
     }

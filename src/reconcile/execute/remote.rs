@@ -138,6 +138,49 @@ impl Executor {
         }
     }
 
+    /// Puts our marks back. A UID in the body is a precondition.
+    pub(super) async fn remark(
+        &self,
+        target: &RemoteTarget,
+        origin: &Arc<str>,
+        local: &LocalTarget,
+        attempt: u64,
+    ) -> Result<Done, Failure> {
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker, &target.key, Stand::First)?;
+        let patch = json!({"metadata": {
+            "uid": &*target.uid,
+            "labels": {names::ORIGIN: &**origin},
+            "annotations": {
+                names::LOCAL_UID: &*local.uid,
+                names::LOCAL_NAME: local.key.to_string(),
+                names::LOCAL_ATTEMPT: attempt.to_string(),
+            },
+        }});
+        let path = pod_path(&target.key.namespace, &target.key.name);
+        match connection
+            .clients
+            .calls
+            .patch(&path, PatchKind::Merge, &patch)
+            .await
+        {
+            Ok(object) => remote(&target.worker, &object),
+            Err(CallError::Answered {
+                code: 404 | 409 | 422,
+                ..
+            }) => Err(Failure::Stale(self.look_at_remote(&connection, target).await?)),
+            Err(CallError::Answered {
+                code: 403, message, ..
+            }) => Err(Failure::NotYet {
+                worker: target.worker.clone(),
+                reason: "MarksForbidden".to_owned(),
+                message,
+            }),
+            Err(error) => Err(unavailable(&target.worker, &error)),
+        }
+    }
+
     /// With the UID always, with the resourceVersion for a take-back.
     pub(super) async fn delete(
         &self,

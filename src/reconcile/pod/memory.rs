@@ -32,6 +32,13 @@ impl Memories {
         );
     }
 
+    /// What workers refused was asked under other rules: it is asked again.
+    pub fn forget_verdicts(&self) {
+        for memory in self.0.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
+            memory.verdicts.clear();
+        }
+    }
+
     /// Nothing is left of the pair.
     pub fn forget(&self, key: &PodKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);

@@ -9,7 +9,7 @@ mod placing;
 
 use std::time::Duration;
 
-use super::local::{LocalPod, RemotePod};
+use super::local::{Committed, LocalPod, RemotePod};
 use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
 use crate::reconcile::faults::{Fault, dropped};
@@ -72,7 +72,10 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
             None => Plan::default(),
         };
     }
-    let newer = copies.iter().any(|(_, remote)| remote.attempt > local.attempt);
+    let committed_uid = local.committed().map(Committed::remote_uid);
+    let newer = copies
+        .iter()
+        .any(|(_, remote)| remote.attempt > local.attempt && Some(&remote.uid) != committed_uid);
     if newer && !dropped(Fault::Attempt) {
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),

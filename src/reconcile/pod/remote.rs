@@ -17,6 +17,8 @@ pub struct RemotePod {
     pub uid: Arc<str>,
     /// Its resourceVersion as seen.
     pub resource_version: Arc<str>,
+    /// Value of its origin label; whoever changes it takes the pod out of our watch.
+    pub origin: Arc<str>,
     /// UID of its local pod; empty if the annotation is missing: then it is not ours.
     pub local_uid: Arc<str>,
     /// The local pod's attempt at prepare.
@@ -50,6 +52,12 @@ impl RemotePod {
         } = serde_json::from_str(&json)?;
         let text = |key: &str| metadata.annotations.get(key).cloned().unwrap_or_default();
         Ok(Self {
+            origin: metadata
+                .labels
+                .get(names::ORIGIN)
+                .cloned()
+                .unwrap_or_default()
+                .into(),
             local_uid: text(names::LOCAL_UID).into(),
             attempt: number(&metadata.annotations, names::LOCAL_ATTEMPT),
             source: text(names::SOURCE),

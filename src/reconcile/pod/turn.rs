@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::hearing::{self, Ask};
 use super::local::PodKey;
@@ -11,6 +12,7 @@ use super::observed::{Now, Observed, Verdict};
 use super::plan::{Plan, plan};
 use super::world::World;
 use crate::cluster::worker::events;
+use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::reconcile::execute::{Done, Executor, Failure};
 use crate::reconcile::step::Step;
@@ -199,7 +201,10 @@ impl Turns {
             Done::LocalGone { key, uid } => self.world.locals.gone(&key, &uid),
             Done::Remote { worker, pod } => {
                 if let Some(member) = self.world.fleet.get(&worker) {
-                    member.worker.store.answered(*pod);
+                    match pod.origin == self.world.origin {
+                        true => member.worker.store.answered(*pod),
+                        false => member.worker.store.unwatched(*pod),
+                    }
                 }
             }
             Done::Leaving { worker, key, uid } => {
@@ -310,19 +315,24 @@ impl Turns {
     fn note(&self, observed: &Observed, step: &Step) {
         let Some(local) = &observed.local else { return };
         let note = match step {
-            Step::Open { remote, .. } => Note::normal("Dispatched", format!("runs on {}", remote.worker)),
+            Step::Open { remote, .. } => Note::normal("Dispatched", format!("handed to {}", remote.worker)),
             Step::TakeBack { remote, reason, .. } => Note::warning(
                 "TakenBack",
                 format!("{} did not schedule it: {reason}", remote.worker),
             ),
-            Step::Fail { reason, .. } => {
-                Note::warning(reason, "its remote pod is lost; see condition Dispatched")
-            }
+            Step::Fail { reason, .. } => Note::warning(
+                reason,
+                format!("its remote pod is lost; see condition {}", names::DISPATCHED),
+            ),
+            Step::Mirror { patch, .. } => match waits(patch) {
+                Some((reason, message)) => Note::warning(&reason, message),
+                None => return,
+            },
             Step::Prepare { .. }
             | Step::Commit { .. }
             | Step::Delete { .. }
             | Step::ClearCommit { .. }
-            | Step::Mirror { .. }
+            | Step::Remark { .. }
             | Step::ReleaseFinalizer { .. }
             | Step::ProveRemoteGone { .. }
             | Step::ProveLocalGone { .. }
@@ -402,6 +412,17 @@ impl Turn {
             failed: false,
         }
     }
+}
+
+/// Why a pod waits, if this patch says so for the first time: `kubectl describe` shows Events, not the words of conditions.
+fn waits(patch: &Value) -> Option<(String, String)> {
+    let conditions = patch.pointer("/status/conditions")?.as_array()?;
+    let ours = conditions
+        .iter()
+        .find(|condition| condition["type"] == names::DISPATCHED)?;
+    let text = |key: &str| ours[key].as_str().map(str::to_owned);
+    (ours["status"] == "False").then_some(())?;
+    Some((text("reason")?, text("message")?))
 }
 
 fn pause(failures: u32) -> Duration {

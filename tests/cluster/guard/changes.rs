@@ -62,7 +62,7 @@ async fn nobody_but_us_takes_the_gate_off(site: Site) -> Result<()> {
 }
 
 async fn the_gate_stays_when_the_namespace_is_no_longer_ours(site: Site) -> Result<()> {
-    let ground = site.opted_in("opted-out").await?;
+    let ground = site.opted_in("no-longer-ours").await?;
     ground.gated_pod("one").await?;
     ground.opt_out().await?;
     for actor in [ground.alice(), ground.admin()] {

@@ -150,10 +150,7 @@ async fn kubectl_get_shows_what_is_wrong(site: Site) -> Result<()> {
             "workerclusters",
             "NAME READY REASON VERSION CORDONED COMMITTED RUNNING AGE MESSAGE",
         ),
-        (
-            "dispatchpolicies",
-            "NAME READY REASON CLUSTERS USABLE AGE MESSAGE",
-        ),
+        ("dispatchpolicies", "NAME READY REASON CLUSTERS AGE MESSAGE"),
     ] {
         let table = ground.manager().kubectl(&["get", kind]).await?;
         let header = table

@@ -113,6 +113,14 @@ fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &No
         .remote
         .as_deref()
         .filter(|remote| remote.uid == *committed.remote_uid());
+    if let Some(remote) = remote.filter(|remote| !remote.terminating && !is_marked(observed, local, remote)) {
+        return Plan::step(Step::Remark {
+            remote: target(worker, remote),
+            origin: observed.origin.clone(),
+            local: local_target(local),
+            attempt: local.attempt,
+        });
+    }
     match (remote, local.terminating, local.phase == Phase::Terminal) {
         (Some(remote), true, _) => terminating(local, remote, worker, now),
         (Some(remote), false, true) => finished(observed, local, remote, worker, now),
@@ -126,6 +134,11 @@ fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &No
             absent(observed, local, committed, target, (terminating, terminal), now)
         }
     }
+}
+
+/// Whether the committed copy still carries the marks that prepare gave it.
+fn is_marked(observed: &Observed, local: &LocalPod, remote: &RemotePod) -> bool {
+    remote.origin == observed.origin && remote.local_uid == local.uid && remote.attempt == local.attempt
 }
 
 fn active(

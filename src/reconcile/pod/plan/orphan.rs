@@ -1,5 +1,6 @@
 //! Remote pods of other local UIDs under this key (rules 1 and 16).
 
+use super::super::local::Committed;
 use super::super::observed::Observed;
 use super::{Plan, target};
 use crate::reconcile::step::Step;
@@ -7,11 +8,19 @@ use crate::reconcile::step::Step;
 /// Which of them go. A gated copy whose local pod is proven gone is deleted; an open one is listed, never deleted by guess.
 pub(super) fn plan(observed: &Observed) -> Plan {
     let living = observed.local.as_ref().map(|local| &local.uid);
+    let committed = observed
+        .local
+        .as_ref()
+        .and_then(|local| local.committed())
+        .map(Committed::remote_uid);
     let mut plan = Plan::default();
     for worker in observed.workers.iter().filter(|worker| worker.synced) {
         let Some(remote) = worker.remote.as_deref() else {
             continue;
         };
+        if committed == Some(&remote.uid) {
+            continue; // whatever it says of itself
+        }
         if Some(&remote.local_uid) == living || remote.local_uid.is_empty() {
             continue; // a pod that names no local pod is not ours (rule 16)
         }

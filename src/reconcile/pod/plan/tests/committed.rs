@@ -171,6 +171,22 @@ fn rule_12_copies_beside_the_committed_one_go_unless_they_are_newer() {
 }
 
 #[test]
+fn marks_that_somebody_changed_on_the_committed_copy_are_put_back() {
+    check(
+        "L committed a/u1; a: R u1 opened node unlabelled; b: -",
+        expect!["mark u1 on a [uid] attempt 0"],
+    );
+    check(
+        "L committed a/u1; a: R u1 opened node attempt 99; b: -",
+        expect!["mark u1 on a [uid] attempt 0"],
+    );
+    check(
+        "L terminating committed a/u1; a: R u1 opened node of other; b: -",
+        expect!["mark u1 on a [uid] attempt 0"],
+    );
+}
+
+#[test]
 fn rule_13_a_pod_that_is_deleted_takes_its_copy_with_it() {
     check(
         "L terminating committed a/u1; a: R u1 opened node; b: -",

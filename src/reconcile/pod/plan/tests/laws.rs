@@ -111,6 +111,18 @@ fn absorb(view: &mut View, step: &Step) {
             pod["spec"]["schedulingGates"] = json!([]);
             set(view, &remote.worker, Some(pod));
         }
+        Step::Remark {
+            remote,
+            origin,
+            local,
+            attempt,
+        } => {
+            let mut pod = get(view, &remote.worker).unwrap();
+            pod["metadata"]["labels"][names::ORIGIN] = (&**origin).into();
+            pod["metadata"]["annotations"][names::LOCAL_UID] = (&*local.uid).into();
+            pod["metadata"]["annotations"][names::LOCAL_ATTEMPT] = attempt.to_string().into();
+            set(view, &remote.worker, Some(pod));
+        }
         Step::Delete { remote, .. } => set(view, &remote.worker, None),
         Step::TakeBack { remote, .. } => {
             set(view, &remote.worker, None);

@@ -99,6 +99,7 @@ impl View {
             "metadata": {
                 "name": "p", "namespace": "n", "resourceVersion": "70",
                 "uid": after(words, "R"),
+                "labels": {names::ORIGIN: "origin"},
                 "annotations": {
                     names::LOCAL_UID: after(words, "of").unwrap_or("L1"),
                     names::LOCAL_ATTEMPT: after(words, "attempt").unwrap_or("0"),
@@ -110,6 +111,9 @@ impl View {
         });
         if has("nobody") {
             pod["metadata"]["annotations"] = json!({});
+        }
+        if has("unlabelled") {
+            pod["metadata"]["labels"] = json!({});
         }
         if has("stale") {
             pod["metadata"]["annotations"][names::SOURCE] = "older".into();

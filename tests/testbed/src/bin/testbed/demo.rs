@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use portcullis_testbed::detached::state_folder;
-use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
+use portcullis_testbed::{
+    Manifests, Portcullis, PortcullisOptions, Programs, Route, World, install, wait_for,
+};
 
 use crate::clusters::{DEMO, print_kubeconfigs, refuse_if_running, start_detached, undone_on_failure};
 
@@ -145,6 +147,16 @@ impl Demo {
         println!("portcullis-pid={}", self.portcullis.pid().unwrap_or_default());
         println!("portcullis-start={}", self.portcullis.command().join(" "));
         println!("logs: {}", state_folder(DEMO).display());
+        let paths: Vec<String> = self
+            .world
+            .clusters()
+            .map(|cluster| cluster.admin_kubeconfig().display().to_string())
+            .collect();
+        println!("To use them: export KUBECONFIG={}", paths.join(":"));
+        println!("then, for example: kubectl --context manager get pods --namespace {NAMESPACE}");
+        if let Ok(programs) = Programs::ready() {
+            println!("A kubectl of this version: {} kubectl", programs.kube.display());
+        }
     }
 
     fn say(&self, text: &str) {
