@@ -52,11 +52,14 @@ fn create(layout: &Layout) -> Value {
         cel::exempt_pod()
     );
     let is_pod = "request.resource.resource == 'pods'";
+    // A DaemonSet from before the opt-in keeps its pods; another template would start others here.
+    let same_template =
+        "request.operation == 'UPDATE' && dyn(object).spec.template == dyn(oldObject).spec.template";
     json!({
         "failurePolicy": "Fail",
         "matchConstraints": constraints(&layout.opted_in(), &[
             rules(Treatment::GatePod, &["CREATE"]),
-            rules(Treatment::Refuse, &["CREATE"]),
+            rules(Treatment::Refuse, &["CREATE", "UPDATE"]),
         ].concat()),
         "matchConditions": [condition(
             "not-of-this-cluster",
@@ -64,13 +67,14 @@ fn create(layout: &Layout) -> Value {
         )],
         "variables": [
             variable("pod", is_pod),
+            variable("old", &format!("request.resource.resource != 'pods' && {same_template}")),
             variable("exempt", &exempt),
             variable("gated", &gated),
             variable("bound", "object.?spec.?nodeName.orValue('') != ''"),
             variable("keys", &keys_of("object")),
         ],
         "validations": [
-            said("variables.pod || variables.exempt", validate::DAEMON_SET),
+            said("variables.pod || variables.old || variables.exempt", validate::DAEMON_SET),
             said("!variables.pod || variables.exempt || !variables.bound", validate::NODE_NAME),
             said("!variables.pod || variables.exempt || variables.bound || variables.gated", validate::UNGATED),
             told("!variables.pod || variables.keys == []", validate::KEYS, "variables.keys.join(', ')"),

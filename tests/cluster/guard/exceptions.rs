@@ -174,6 +174,13 @@ async fn a_daemon_set_from_before_the_opt_in_keeps_its_pods(site: Site) -> Resul
         .await_object("its pods to run", "daemonsets", "old", ready)
         .await?;
     ground.opt_in().await?;
+    let image = json!({"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}});
+    refused(
+        ground.alice().patch("daemonsets", "old", "", &image).await,
+        "a DaemonSet puts its pods",
+    )?;
+    let label = json!({"metadata": {"labels": {"team": "a"}}});
+    ground.alice().patch("daemonsets", "old", "", &label).await?;
     let before = ground.all("pods").await?;
     for pod in &before {
         ground
