@@ -54,6 +54,8 @@ pub enum Done {
         cluster_uid: Arc<str>,
         uid: Arc<str>,
     },
+    /// The namespace was read; what it says is kept with the worker.
+    Read,
     /// Gone as far as this answer tells; whoever needs a proof asks for it.
     Absent {
         worker: Arc<str>,
@@ -173,6 +175,7 @@ impl Executor {
                 key: key.clone(),
                 uid: uid.clone(),
             }),
+            Step::AskConsent { worker, key } => self.ask_consent(worker, key).await,
             Step::ProveLocalGone { key, uid } => self.look_at_local(key, Some(uid)).await,
             Step::LookAtLocal { key } => self.look_at_local(key, None).await,
         }

@@ -93,6 +93,8 @@ pub enum Step {
         remote: RemoteTarget,
         cluster_uid: Arc<str>,
     },
+    /// A pod that claims our marks stands in the way: whether its namespace takes our pods at all (R71).
+    AskConsent { worker: Arc<str>, key: PodKey },
     /// Rule P: a quorum read on the manager. Answers whether this local UID is gone for ever.
     ProveLocalGone { key: PodKey, uid: Arc<str> },
     /// The view of the local pod is old: read it again.
@@ -114,6 +116,7 @@ impl Step {
             Self::Fail { .. } => "fail",
             Self::ReleaseFinalizer { .. } => "release-finalizer",
             Self::ProveRemoteGone { .. } => "prove-remote-gone",
+            Self::AskConsent { .. } => "ask-consent",
             Self::ProveLocalGone { .. } => "prove-local-gone",
             Self::LookAtLocal { .. } => "look-at-local",
         }
@@ -133,7 +136,9 @@ impl Step {
             | Self::Delete { remote, .. }
             | Self::TakeBack { remote, .. }
             | Self::ProveRemoteGone { remote, .. } => &remote.key,
-            Self::ProveLocalGone { key, .. } | Self::LookAtLocal { key } => key,
+            Self::AskConsent { key, .. } | Self::ProveLocalGone { key, .. } | Self::LookAtLocal { key } => {
+                key
+            }
         }
     }
 }

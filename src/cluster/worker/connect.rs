@@ -93,10 +93,13 @@ pub fn down(worker: &Arc<Worker>, problem: Problem, lost: bool, events: &Arc<dyn
     }
 }
 
-/// Another cluster behind the same name: nothing that was seen before counts.
+/// A new link. What was seen of the same cluster before still counts, old as it may be: a copy that holds a name is
+/// not forgotten while its cluster is away. Behind another cluster nothing of it counts.
 fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
-    worker.store.clear();
-    worker.spaces.clear();
+    if worker.is_another(&connection.cluster_uid) {
+        worker.store.clear();
+        worker.spaces.clear();
+    }
     worker.unsync();
     worker.set_lost(None);
     worker.set_suspect(false);

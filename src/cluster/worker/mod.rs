@@ -36,6 +36,8 @@ pub struct Worker {
     suspect: AtomicBool,
     /// Who calls it, and who waits to.
     pub line: Line,
+    /// UID of the cluster that what is stored is of.
+    seen_of: ArcSwapOption<String>,
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
@@ -94,6 +96,7 @@ impl Worker {
             known_since: Instant::now(),
             suspect: AtomicBool::new(false),
             line: Line::default(),
+            seen_of: ArcSwapOption::empty(),
             link: ArcSwap::from_pointee(Link::Down(connecting)),
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
@@ -166,6 +169,12 @@ impl Worker {
             },
             Link::Up(_) => None,
         }
+    }
+
+    /// Whether what is stored is of another cluster than this one; from now on it is of this one.
+    fn is_another(&self, cluster_uid: &str) -> bool {
+        let before = self.seen_of.swap(Some(Arc::new(cluster_uid.to_owned())));
+        before.is_none_or(|before| *before != cluster_uid)
     }
 
     fn set_link(&self, link: Link) {

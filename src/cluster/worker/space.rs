@@ -20,6 +20,8 @@ const SERVICE_ACCOUNT_POLL: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub struct Spaces {
     known: Mutex<HashMap<Arc<str>, Known>>,
+    /// Namespaces that exist there and do not take our pods, and when that was read.
+    refusing: Mutex<HashMap<Arc<str>, Instant>>,
     /// One caller asks at a time; the others find the answer.
     asking: Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -69,6 +71,16 @@ impl Spaces {
             .map(|known| known.uid.clone())
     }
 
+    /// Whether the namespace takes our pods, as last read; none: it must be read first.
+    pub fn accepts(&self, namespace: &str) -> Option<bool> {
+        if self.uid(namespace).is_some() {
+            return Some(true);
+        }
+        let refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        let refuses = refusing.get(namespace).is_some_and(|at| at.elapsed() < VALID_FOR);
+        refuses.then_some(false)
+    }
+
     /// Namespaces that we created, as far as they were read.
     pub fn created(&self) -> Vec<String> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,6 +102,10 @@ impl Spaces {
     /// Forgets all.
     pub fn clear(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.refusing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// Makes sure that pods may be created in the namespace; creates it if `create`. Answers its UID.
@@ -114,7 +130,15 @@ impl Spaces {
         if let Some(uid) = self.fresh(namespace) {
             return Ok(uid);
         }
-        let (uid, created) = read(connection, origin, namespace, create).await?;
+        let answer = read(connection, origin, namespace, create).await;
+        {
+            let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+            match &answer {
+                Err(NotUsable::Refused { .. }) => refusing.insert(namespace.into(), Instant::now()),
+                Ok(_) | Err(NotUsable::NotYet { .. } | NotUsable::Call(_)) => refusing.remove(namespace),
+            };
+        }
+        let (uid, created) = answer?;
         if self.uid(namespace).is_none() {
             await_service_account(connection, namespace).await?;
         }

@@ -181,6 +181,23 @@ impl Executor {
         }
     }
 
+    /// Whatever the namespace says is kept with the worker; a refusal is an answer too.
+    pub(super) async fn ask_consent(&self, name: &Arc<str>, key: &PodKey) -> Result<Done, Failure> {
+        let Way {
+            worker,
+            connection,
+            _place,
+        } = self.worker(name, key, Stand::First)?;
+        match worker
+            .spaces
+            .ensure(&connection, &self.origin, &key.namespace, false)
+            .await
+        {
+            Ok(_) | Err(NotUsable::Refused { .. }) => Ok(Done::Read),
+            Err(not_usable) => Err(not_usable_failure(name, not_usable)),
+        }
+    }
+
     /// With the UID always, with the resourceVersion for a take-back.
     pub(super) async fn delete(
         &self,

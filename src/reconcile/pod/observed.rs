@@ -38,6 +38,8 @@ pub struct WorkerSeen {
     pub synced: bool,
     /// Not reachable for longer than the detection time, and why.
     pub lost: Option<String>,
+    /// Whether the pod's namespace there takes our pods; none: it was not read yet.
+    pub accepts: Option<bool>,
     /// The pod with our origin label under the key.
     pub remote: Option<Arc<RemotePod>>,
 }

@@ -75,8 +75,11 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     let committed_uid = local.committed().map(Committed::remote_uid);
     let newer = copies
         .iter()
-        .any(|(_, remote)| remote.attempt > local.attempt && Some(&remote.uid) != committed_uid);
-    if newer && !dropped(Fault::Attempt) {
+        .find(|(_, remote)| remote.attempt > local.attempt && Some(&remote.uid) != committed_uid);
+    if let Some((worker, _)) = newer.filter(|(worker, _)| worker.accepts.is_none()) {
+        return Plan::step(placing::ask(worker, local));
+    }
+    if newer.is_some() && !dropped(Fault::Attempt) {
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),
         }); // rule 6
@@ -120,7 +123,9 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
 /// Each once, though two WorkerClusters may lead to the same cluster.
 fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
     let mut copies: Vec<(&WorkerSeen, &RemotePod)> = Vec::new();
-    for worker in observed.workers.iter().filter(|worker| worker.synced) {
+    // A namespace that does not take our pods has none of ours, whatever a pod there says of itself.
+    let ours = |worker: &&WorkerSeen| worker.synced && worker.accepts != Some(false);
+    for worker in observed.workers.iter().filter(ours) {
         let Some(remote) = worker
             .remote
             .as_deref()

@@ -1,19 +1,19 @@
 //! One turn of one pair: observe, plan, execute, learn from the answer, until nothing is left to do.
 
+mod tell;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::hearing::{self, Ask};
 use super::local::PodKey;
-use super::observed::{Now, Observed, Verdict};
+use super::observed::{Now, Observed};
 use super::plan::{Plan, plan};
 use super::world::World;
 use crate::cluster::worker::events;
-use crate::names;
-use crate::reconcile::events::{Note, Notes};
+use crate::reconcile::events::Notes;
 use crate::reconcile::execute::{Done, Executor, Failure};
 use crate::reconcile::step::Step;
 
@@ -21,11 +21,8 @@ use crate::reconcile::step::Step;
 const MOST_STEPS: usize = 24;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-const FIRST_VERDICT: Duration = Duration::from_secs(5);
-const LONGEST_VERDICT: Duration = Duration::from_secs(300);
-const NOT_YET: Duration = Duration::from_secs(1);
-/// What passes by itself mostly does so within these tries; then it is told.
-const PATIENCE: u32 = 2;
+/// The reason of a take-back.
+const UNSCHEDULABLE: &str = "Unschedulable";
 
 /// Takes turns.
 pub struct Turns {
@@ -157,13 +154,16 @@ impl Turns {
                 self.world.memories.change(key, |memory| {
                     memory.taken_back.insert(remote.uid.clone()); // only now: rule 8
                 });
-                self.refuse(key, &remote.worker, "Unschedulable", reason);
+                self.refuse(key, &remote.worker, UNSCHEDULABLE, reason);
                 End::Wait
             }
             (Step::Delete { .. }, Done::Leaving { .. }) => End::Wait,
             (Step::Prepare { worker, .. }, _) => {
                 self.world.memories.change(key, |memory| {
-                    memory.verdicts.remove(worker);
+                    // A worker that takes the pod and never schedules it again is asked ever more rarely.
+                    memory
+                        .verdicts
+                        .retain(|name, verdict| name != worker || verdict.reason == UNSCHEDULABLE);
                     memory.passing = None;
                 });
                 End::Again
@@ -226,6 +226,7 @@ impl Turns {
                 });
                 self.drop_remote(&worker, &key, &uid);
             }
+            Done::Read => {}
             Done::Absent { worker, key, uid } => self.drop_remote(&worker, &key, &uid),
         }
     }
@@ -234,111 +235,6 @@ impl Turns {
         if let Some(member) = self.world.fleet.get(worker) {
             member.worker.store.gone(key, uid);
         }
-    }
-
-    fn suffer(&self, observed: &Observed, step: &Step, failure: Failure, failures: u32) -> Turn {
-        let key = &observed.key;
-        match failure {
-            Failure::Stale(_) => Turn::soon(),
-            Failure::Refused {
-                worker,
-                reason,
-                message,
-            } => {
-                self.refuse(key, &worker, &reason, &message);
-                self.metrics.refused(&worker);
-                if let Some(local) = &observed.local {
-                    self.notes.warn(local, &reason, &format!("{worker}: {message}"));
-                }
-                Turn::soon()
-            }
-            Failure::NotYet {
-                worker,
-                reason,
-                message,
-            } => {
-                tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
-                self.wait(key, &worker, &reason, &message);
-                if let Some(local) = observed.local.as_ref().filter(|_| failures >= PATIENCE) {
-                    self.notes.warn(local, &reason, &format!("{worker}: {message}"));
-                }
-                Turn {
-                    look_again: Some(pause(failures).max(NOT_YET)),
-                    failed: true,
-                }
-            }
-            Failure::Content { message } => {
-                tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
-                if let Some(local) = &observed.local {
-                    self.notes.warn(local, "WriteRefused", &message);
-                }
-                Turn {
-                    look_again: Some(pause(failures).max(NOT_YET)),
-                    failed: true,
-                }
-            }
-            Failure::Busy => Turn::default(), // `steps` ends before
-            Failure::Unavailable { cluster, words } => {
-                tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
-                Turn {
-                    look_again: Some(pause(failures)),
-                    failed: true,
-                }
-            }
-        }
-    }
-
-    fn refuse(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
-        self.world.memories.change(key, |memory| {
-            let refusals = memory.verdicts.get(worker).map_or(0, |verdict| verdict.refusals);
-            let wait = FIRST_VERDICT
-                .saturating_mul(1 << refusals.min(6))
-                .min(LONGEST_VERDICT);
-            let verdict = Verdict {
-                reason: reason.to_owned(),
-                message: message.to_owned(),
-                until: Instant::now() + wait,
-                refusals: refusals + 1,
-            };
-            memory.verdicts.insert(worker.clone(), verdict);
-        });
-    }
-
-    /// A passing reason is shown like a verdict, but the same worker is asked again at once when it is over.
-    fn wait(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
-        let shown = format!("{worker}: {message} ({reason})");
-        self.world
-            .memories
-            .change(key, |memory| memory.passing = Some(shown));
-    }
-
-    fn note(&self, observed: &Observed, step: &Step) {
-        let Some(local) = &observed.local else { return };
-        let note = match step {
-            Step::Open { remote, .. } => Note::normal("Dispatched", format!("handed to {}", remote.worker)),
-            Step::TakeBack { remote, reason, .. } => Note::warning(
-                "TakenBack",
-                format!("{} did not schedule it: {reason}", remote.worker),
-            ),
-            Step::Fail { reason, .. } => Note::warning(
-                reason,
-                format!("its remote pod is lost; see condition {}", names::DISPATCHED),
-            ),
-            Step::Mirror { patch, .. } => match waits(patch) {
-                Some((reason, message)) => Note::warning(&reason, message),
-                None => return,
-            },
-            Step::Prepare { .. }
-            | Step::Commit { .. }
-            | Step::Delete { .. }
-            | Step::ClearCommit { .. }
-            | Step::Remark { .. }
-            | Step::ReleaseFinalizer { .. }
-            | Step::ProveRemoteGone { .. }
-            | Step::ProveLocalGone { .. }
-            | Step::LookAtLocal { .. } => return,
-        };
-        self.notes.send(local, note);
     }
 
     /// Reads the worker's Events about the pod. No answer is no news: it is asked again later.
@@ -412,17 +308,6 @@ impl Turn {
             failed: false,
         }
     }
-}
-
-/// Why a pod waits, if this patch says so for the first time: `kubectl describe` shows Events, not the words of conditions.
-fn waits(patch: &Value) -> Option<(String, String)> {
-    let conditions = patch.pointer("/status/conditions")?.as_array()?;
-    let ours = conditions
-        .iter()
-        .find(|condition| condition["type"] == names::DISPATCHED)?;
-    let text = |key: &str| ours[key].as_str().map(str::to_owned);
-    (ours["status"] == "False").then_some(())?;
-    Some((text("reason")?, text("message")?))
 }
 
 fn pause(failures: u32) -> Duration {

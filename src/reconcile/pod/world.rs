@@ -229,6 +229,7 @@ fn seen(member: &Member, key: &PodKey) -> WorkerSeen {
             .unwrap_or_default(),
         synced: worker.synced(&key.namespace),
         lost: worker.lost().map(|words| words.to_string()),
+        accepts: worker.spaces.accepts(&key.namespace),
         remote: worker.store.get(key),
     }
 }

@@ -1,7 +1,7 @@
 //! Remote pods of other local UIDs under this key (rules 1 and 16).
 
 use super::super::local::Committed;
-use super::super::observed::Observed;
+use super::super::observed::{Observed, WorkerSeen};
 use super::{Plan, target};
 use crate::reconcile::step::Step;
 
@@ -14,7 +14,8 @@ pub(super) fn plan(observed: &Observed) -> Plan {
         .and_then(|local| local.committed())
         .map(Committed::remote_uid);
     let mut plan = Plan::default();
-    for worker in observed.workers.iter().filter(|worker| worker.synced) {
+    let ours = |worker: &&WorkerSeen| worker.synced && worker.accepts != Some(false);
+    for worker in observed.workers.iter().filter(ours) {
         let Some(remote) = worker.remote.as_deref() else {
             continue;
         };

@@ -26,6 +26,9 @@ pub(super) fn plan(
             why: "fault: an opened copy counts as a stray",
         });
     }
+    if let Some((worker, _)) = opened.filter(|(worker, _)| worker.accepts.is_none()) {
+        return Plan::step(ask(worker, local));
+    }
     if opened.is_some() {
         return Plan::step(Step::LookAtLocal {
             key: local.key.clone(),
@@ -108,11 +111,15 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         .workers
         .iter()
         .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
-        .find(|(_, remote)| {
+        .find(|(worker, remote)| {
             !remote.local_uid.is_empty()
                 && remote.local_uid != local.uid
+                && worker.accepts != Some(false) // a stranger's: we never made a pod there
                 && (remote.gate.is_none() || remote.terminating)
         })?;
+    if worker.accepts.is_none() {
+        return Some(Plan::step(ask(worker, local)));
+    }
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
     let message = match (holder.terminating, proven) {
         (true, _) => waiting(
@@ -136,6 +143,13 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         steps,
         ..Plan::default()
     })
+}
+
+pub(super) fn ask(worker: &WorkerSeen, local: &LocalPod) -> Step {
+    Step::AskConsent {
+        worker: worker.name.clone(),
+        key: local.key.clone(),
+    }
 }
 
 fn place(

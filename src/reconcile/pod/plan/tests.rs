@@ -221,6 +221,27 @@ fn rule_17_no_worker_gets_a_second_copy_of_a_name_that_an_earlier_pod_holds() {
 }
 
 #[test]
+fn a_namespace_that_does_not_consent_has_no_copy_of_ours_whatever_a_pod_there_says() {
+    check(
+        "L of L2; a: -; b: R u1 opened unread; L1 is gone",
+        expect!["ask b whether the namespace consents\norphan u1 on b"],
+    );
+    check(
+        "L of L2; a: -; b: R u1 opened strange; L1 is gone",
+        expect!["prepare on a"],
+    );
+    check(
+        "L; a: -; b: R u1 opened unread",
+        expect!["ask b whether the namespace consents"],
+    );
+    check("L; a: -; b: R u1 opened strange", expect!["prepare on a"]);
+    check(
+        "L; a: -; b: R u1 gated attempt 7 strange",
+        expect!["prepare on a"],
+    );
+}
+
+#[test]
 fn a_pod_without_our_gate_is_none_of_ours() {
     check("L ungated; a: -; b: -", expect!["nothing"]);
 }

@@ -155,7 +155,7 @@ fn absorb(view: &mut View, step: &Step) {
         Step::ProveLocalGone { uid, .. } => {
             view.memory.local_gone.insert(uid.clone());
         }
-        Step::LookAtLocal { .. } => {}
+        Step::LookAtLocal { .. } | Step::AskConsent { .. } => {}
     }
 }
 

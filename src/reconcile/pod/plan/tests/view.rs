@@ -7,7 +7,7 @@
 //!   condition is True), `other-gate`, `ungated`.
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
 //!   `stale` (made from an older spec), `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
-//!   `unsynced`, `lost`, `refuses`, `another-cluster`.
+//!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
 //! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`) and the
 //!   policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`). `unschedulableAfter` is 5 minutes.
 
@@ -41,6 +41,7 @@ pub(super) struct Worker {
     pub(super) name: Arc<str>,
     pub(super) remote: Option<Value>,
     synced: bool,
+    accepts: Option<bool>,
     lost: bool,
     refuses: bool,
     cluster_uid: Arc<str>,
@@ -87,6 +88,10 @@ impl View {
             name: name.into(),
             remote,
             synced: !has("unsynced"),
+            accepts: match (has("unread"), has("strange")) {
+                (true, _) => None,
+                (false, strange) => Some(!strange),
+            },
             lost: has("lost"),
             refuses: has("refuses"),
             cluster_uid,
@@ -210,6 +215,7 @@ impl View {
                     cluster_uid: worker.cluster_uid.clone(),
                     synced: worker.synced,
                     lost: worker.lost.then(|| "no answer".to_owned()),
+                    accepts: worker.accepts,
                     remote: worker
                         .remote
                         .as_ref()

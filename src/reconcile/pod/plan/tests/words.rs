@@ -50,6 +50,7 @@ fn words(step: &Step) -> String {
             );
             format!("open {} [uid gate]", place(remote))
         }
+        Step::AskConsent { worker, .. } => format!("ask {worker} whether the namespace consents"),
         Step::Remark { remote, attempt, .. } => format!("mark {} [uid] attempt {attempt}", place(remote)),
         Step::Delete { remote, why } => format!("delete {} [uid]: {why}", place(remote)),
         Step::TakeBack {

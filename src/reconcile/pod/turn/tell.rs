@@ -1,0 +1,145 @@
+//! What failed, and what users hear of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Turn, Turns, pause};
+use crate::names;
+use crate::reconcile::events::Note;
+use crate::reconcile::execute::Failure;
+use crate::reconcile::pod::local::PodKey;
+use crate::reconcile::pod::observed::{Observed, Verdict};
+use crate::reconcile::step::Step;
+
+const FIRST_VERDICT: Duration = Duration::from_secs(5);
+const LONGEST_VERDICT: Duration = Duration::from_secs(300);
+/// After so many failures in a row the pod is told.
+const TELL_AFTER: u32 = 5;
+const NOT_YET: Duration = Duration::from_secs(1);
+/// What passes by itself mostly does so within these tries; then it is told.
+const PATIENCE: u32 = 2;
+
+impl Turns {
+    pub(super) fn suffer(&self, observed: &Observed, step: &Step, failure: Failure, failures: u32) -> Turn {
+        let key = &observed.key;
+        match failure {
+            Failure::Stale(_) => Turn::soon(),
+            Failure::Refused {
+                worker,
+                reason,
+                message,
+            } => {
+                self.refuse(key, &worker, &reason, &message);
+                self.metrics.refused(&worker);
+                if let Some(local) = &observed.local {
+                    self.notes.warn(local, &reason, &format!("{worker}: {message}"));
+                }
+                Turn::soon()
+            }
+            Failure::NotYet {
+                worker,
+                reason,
+                message,
+            } => {
+                tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
+                self.wait(key, &worker, &reason, &message);
+                if let Some(local) = observed.local.as_ref().filter(|_| failures >= PATIENCE) {
+                    self.notes.warn(local, &reason, &format!("{worker}: {message}"));
+                }
+                Turn {
+                    look_again: Some(pause(failures).max(NOT_YET)),
+                    failed: true,
+                }
+            }
+            Failure::Content { message } => {
+                tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
+                if let Some(local) = &observed.local {
+                    self.notes.warn(local, "WriteRefused", &message);
+                }
+                Turn {
+                    look_again: Some(pause(failures).max(NOT_YET)),
+                    failed: true,
+                }
+            }
+            Failure::Busy => Turn::default(), // `steps` ends before
+            Failure::Unavailable { cluster, words } => {
+                tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
+                if let Some(local) = observed.local.as_ref().filter(|_| failures >= TELL_AFTER) {
+                    let sentence = format!("{} on {cluster}: {words}; it is tried again", step.name());
+                    self.notes.warn(local, "NoAnswer", &sentence);
+                }
+                Turn {
+                    look_again: Some(pause(failures)),
+                    failed: true,
+                }
+            }
+        }
+    }
+
+    pub(super) fn refuse(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
+        self.world.memories.change(key, |memory| {
+            let refusals = memory.verdicts.get(worker).map_or(0, |verdict| verdict.refusals);
+            let wait = FIRST_VERDICT
+                .saturating_mul(1 << refusals.min(6))
+                .min(LONGEST_VERDICT);
+            let verdict = Verdict {
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+                until: Instant::now() + wait,
+                refusals: refusals + 1,
+            };
+            memory.verdicts.insert(worker.clone(), verdict);
+        });
+    }
+
+    /// A passing reason is shown like a verdict, but the same worker is asked again at once when it is over.
+    fn wait(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
+        let shown = format!("{worker}: {message} ({reason})");
+        self.world
+            .memories
+            .change(key, |memory| memory.passing = Some(shown));
+    }
+
+    pub(super) fn note(&self, observed: &Observed, step: &Step) {
+        let Some(local) = &observed.local else { return };
+        let note = match step {
+            Step::Open { remote, .. } => Note::normal("Dispatched", format!("handed to {}", remote.worker)),
+            Step::TakeBack { remote, reason, .. } => Note::warning(
+                "TakenBack",
+                format!("{} did not schedule it: {reason}", remote.worker),
+            ),
+            Step::Fail { reason, .. } => Note::warning(
+                reason,
+                format!("its remote pod is lost; see condition {}", names::DISPATCHED),
+            ),
+            Step::Mirror { patch, .. } => match waits(patch) {
+                Some((reason, message)) => Note::warning(&reason, message),
+                None => return,
+            },
+            Step::Prepare { .. }
+            | Step::Commit { .. }
+            | Step::Delete { .. }
+            | Step::ClearCommit { .. }
+            | Step::Remark { .. }
+            | Step::ReleaseFinalizer { .. }
+            | Step::ProveRemoteGone { .. }
+            | Step::AskConsent { .. }
+            | Step::ProveLocalGone { .. }
+            | Step::LookAtLocal { .. } => return,
+        };
+        self.notes.send(local, note);
+    }
+}
+
+/// Why a pod waits, if this patch says so for the first time: `kubectl describe` shows Events, not the words of conditions.
+fn waits(patch: &Value) -> Option<(String, String)> {
+    let conditions = patch.pointer("/status/conditions")?.as_array()?;
+    let ours = conditions
+        .iter()
+        .find(|condition| condition["type"] == names::DISPATCHED)?;
+    let text = |key: &str| ours[key].as_str().map(str::to_owned);
+    (ours["status"] == "False").then_some(())?;
+    Some((text("reason")?, text("message")?))
+}
