@@ -57,7 +57,7 @@ async fn each_unsafe_kubeconfig_is_refused_with_its_own_reason(rig: Arc<Rig>) ->
             "http",
             good.replace("https://", "http://"),
             "UnsafeKubeconfig",
-            "only https is used",
+            "only https:// is used",
         ),
         (
             "insecure",
