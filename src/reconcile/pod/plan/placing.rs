@@ -177,18 +177,22 @@ fn place(
         (None, true) => RootState::Deciding,
         (None, false) => RootState::Free,
     };
-    let cluster = match choose(rules.strategy, rules.colocate, &rules.candidates, &root) {
-        // A copy that stands ready is as good as the first choice: it was made there for a reason.
-        Choice::Try(first) => ready_copy(rules, copies, &root).unwrap_or(first),
-        Choice::Queue => return Plan::default(),
-        Choice::Soon => return Plan::wait(Duration::from_millis(200)),
-        Choice::Nowhere {
-            reason,
-            message,
-            retry_in,
-        } => {
-            return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
-        }
+    // A copy that stands ready is gone on with whatever speaks against its cluster by now: another process may commit
+    // it at this moment, and to delete it would fail its pod.
+    let cluster = match ready_copy(rules, copies, &root) {
+        Some(ready) => ready,
+        None => match choose(rules.strategy, rules.colocate, &rules.candidates, &root) {
+            Choice::Try(first) => first,
+            Choice::Queue => return Plan::default(),
+            Choice::Soon => return Plan::wait(Duration::from_millis(200)),
+            Choice::Nowhere {
+                reason,
+                message,
+                retry_in,
+            } => {
+                return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
+            }
+        },
     };
     let Some(worker) = observed
         .workers
@@ -278,12 +282,13 @@ fn ready_copy(
 ) -> Option<Arc<str>> {
     let allowed = |name: &Arc<str>| match root {
         RootState::Fixed(cluster) => cluster == name,
-        RootState::Free | RootState::Deciding => true,
+        RootState::Free => true,
+        RootState::Deciding => false,
     };
     rules
         .candidates
         .iter()
-        .filter(|candidate| candidate.rejection.is_none() && allowed(&candidate.name))
+        .filter(|candidate| allowed(&candidate.name))
         .find(|candidate| copies.iter().any(|(worker, _)| worker.name == candidate.name))
         .map(|candidate| candidate.name.clone())
 }
