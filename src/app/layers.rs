@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::policies::{self, LayerKind, Layout, WebhookAddress};
+use crate::admission::policies::{self, LayerKind};
 use crate::args::ServeArgs;
+use crate::cli::manifests::layout;
 use crate::cluster::client::Clients;
 use crate::reconcile::webhook_config::{self, ConfigReport, ConfigState};
 use crate::telemetry::health::{Check, Health};
@@ -44,7 +45,12 @@ pub(super) fn keep(parts: Parts<'_>) {
         line: health.note("layers"),
         states: Mutex::default(),
     };
-    let desired = policies::render(&layout(args));
+    let desired = policies::render(&layout(
+        &args.namespace,
+        args.webhook_url.as_ref(),
+        args.webhook_service.as_ref(),
+        !args.without_inject,
+    ));
     let client = clients.watches.clone(); // it follows objects for hours, so no read timeout
     let report = move |report: ConfigReport| told.tell(report);
     tasks.spawn(webhook_config::keep(
@@ -54,23 +60,6 @@ pub(super) fn keep(parts: Parts<'_>) {
         report,
         stop.clone(),
     ));
-}
-
-fn layout(args: &ServeArgs) -> Layout {
-    let service = |namespace: &str, name: &str| WebhookAddress::Service {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        port: 443,
-    };
-    Layout {
-        namespace: args.namespace.clone(),
-        webhook: match (&args.webhook_url, &args.webhook_service) {
-            (Some(url), _) => WebhookAddress::Url(url.clone()),
-            (None, Some((namespace, name))) => service(namespace, name),
-            (None, None) => service(&args.namespace, crate::names::PORTCULLIS),
-        },
-        inject: !args.without_inject,
-    }
 }
 
 async fn follow_ca(resolver: Arc<Resolver>, publish: watch::Sender<Vec<u8>>, stop: CancellationToken) {

@@ -93,16 +93,32 @@ impl ManifestsArgs {
     /// How the layers are rendered.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let webhook = match (&self.webhook_url, &self.webhook_service) {
-            (Some(url), _) => WebhookAddress::Url(url.clone()),
-            (None, Some((namespace, name))) => service(namespace, name),
-            (None, None) => service(&self.namespace, PORTCULLIS),
-        };
-        Layout {
-            namespace: self.namespace.clone(),
-            webhook,
-            inject: !self.without_inject,
-        }
+        layout(
+            &self.namespace,
+            self.webhook_url.as_ref(),
+            self.webhook_service.as_ref(),
+            !self.without_inject,
+        )
+    }
+}
+
+/// How the layers are rendered for an installation, as `manifests` prints and `serve` keeps them.
+#[must_use]
+pub fn layout(
+    namespace: &str,
+    url: Option<&String>,
+    service_name: Option<&(String, String)>,
+    inject: bool,
+) -> Layout {
+    let webhook = match (url, service_name) {
+        (Some(url), _) => WebhookAddress::Url(url.clone()),
+        (None, Some((namespace, name))) => service(namespace, name),
+        (None, None) => service(namespace, PORTCULLIS),
+    };
+    Layout {
+        namespace: namespace.to_owned(),
+        webhook,
+        inject,
     }
 }
 

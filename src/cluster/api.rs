@@ -1,7 +1,5 @@
 //! One cluster's API for the few calls that carry preconditions: JSON in, JSON out, nothing retried behind our back.
 
-use std::sync::Arc;
-
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::Value;
@@ -206,9 +204,4 @@ pub fn namespace_path(name: &str) -> String {
 
 fn body(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
-}
-
-/// The JSON of an answer, shared.
-pub fn shared(object: &RawObject) -> Arc<str> {
-    object.json().clone()
 }

@@ -1,7 +1,6 @@
 //! What is seen of a worker -> the status of its WorkerCluster (pure).
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{PodCounts, WorkerClusterStatus};
 use crate::cluster::fleet::same_cluster;
@@ -77,13 +76,6 @@ pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> Work
         set(&mut next.conditions, facts.generation, news, now);
     }
     next
-}
-
-/// Whether a list of conditions says that this type is True.
-pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
-    conditions
-        .iter()
-        .any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 fn ready(facts: &Facts) -> News<'static> {
