@@ -135,6 +135,7 @@ impl Executor {
                 cluster_uid,
                 remote,
             } => self.commit(local, finalizers, cluster_uid, remote).await,
+            Step::GiveUp { local, attempt } => self.give_up(local, *attempt).await,
             Step::Open {
                 committed,
                 remote,
@@ -146,7 +147,11 @@ impl Executor {
                 local,
                 attempt,
             } => self.remark(remote, origin, local, *attempt).await,
-            Step::Delete { remote, why: _ } => self.delete(remote, None).await,
+            Step::Delete {
+                remote,
+                why: _,
+                unchanged,
+            } => self.delete(remote, unchanged.as_ref()).await,
             Step::TakeBack {
                 remote,
                 resource_version,

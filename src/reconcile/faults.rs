@@ -20,6 +20,8 @@ pub enum Fault {
     FinalizerApart,
     /// Rule 3b: a copy of an older spec is committed.
     Source,
+    /// Rule 3c: a ready copy that is not wanted is deleted while its attempt goes on.
+    GiveUp,
     /// Rule 4: an opened copy of an uncommitted pod counts as a stray.
     OpenedCopy,
     /// Rules 1, 5, 12, 13, 15: deletes without a UID.

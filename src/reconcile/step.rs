@@ -47,6 +47,9 @@ pub enum Step {
         cluster_uid: Arc<str>,
         remote: RemoteTarget,
     },
+    /// Rule 3c: attempt + 1, so that no ready copy can be committed any more. Precondition: the local pod's UID and
+    /// resourceVersion.
+    GiveUp { local: LocalTarget, attempt: u64 },
     /// Rule 7: remove the gate `uncommitted`. Precondition: the remote UID, and the gate at its place.
     Open {
         committed: Committed,
@@ -60,8 +63,13 @@ pub enum Step {
         local: LocalTarget,
         attempt: u64,
     },
-    /// Rules 1, 3b, 5, 12, 13, 15: precondition the remote UID.
-    Delete { remote: RemoteTarget, why: &'static str },
+    /// Rules 1, 5, 12, 13, 15: precondition the remote UID.
+    /// With `unchanged` also this resourceVersion of it.
+    Delete {
+        remote: RemoteTarget,
+        why: &'static str,
+        unchanged: Option<Arc<str>>,
+    },
     /// Rule 8: precondition the remote UID and the resourceVersion that was seen without a node.
     TakeBack {
         remote: RemoteTarget,
@@ -107,6 +115,7 @@ impl Step {
         match self {
             Self::Prepare { .. } => "prepare",
             Self::Commit { .. } => "commit",
+            Self::GiveUp { .. } => "give-up",
             Self::Open { .. } => "open",
             Self::Remark { .. } => "remark",
             Self::Delete { .. } => "delete",
@@ -127,6 +136,7 @@ impl Step {
         match self {
             Self::Prepare { local, .. }
             | Self::Commit { local, .. }
+            | Self::GiveUp { local, .. }
             | Self::ClearCommit { local, .. }
             | Self::Mirror { local, .. }
             | Self::Fail { local, .. }

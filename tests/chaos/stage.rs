@@ -146,6 +146,11 @@ impl Stage {
         .is_ok()
     }
 
+    /// Whether the step waits at this moment.
+    pub fn held_now(&self, who: Who, step: &str) -> bool {
+        self.actor(who).folder.join(format!("held.{step}.{POD}")).exists()
+    }
+
     /// As [`Self::held`], for a step that only the faulty process comes to.
     pub async fn held_soon(&self, who: Who, step: &str) -> bool {
         tokio::time::timeout(crate::rig::A_WHILE, self.held(who, step))
@@ -204,6 +209,37 @@ impl Stage {
         self.pods(None)
             .await?
             .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        Ok(())
+    }
+
+    /// A pod with a gate of somebody else; both processes have seen it once it says that it waits.
+    pub async fn create_waiting(&self) -> Result<()> {
+        let mut spec = spec("app:1");
+        spec["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+        let pod = json!({"metadata": {"name": POD}, "spec": spec});
+        self.pods(None)
+            .await?
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        self.until("the pod to wait", async || {
+            let status = self.local().await?.and_then(|pod| pod.status);
+            let conditions = status.and_then(|status| status.conditions).unwrap_or_default();
+            Ok(conditions
+                .iter()
+                .any(|condition| condition.reason.as_deref() == Some("WaitingForGates")))
+        })
+        .await
+    }
+
+    /// All but the gate of Portcullis.
+    pub async fn remove_other_gates(&self) -> Result<()> {
+        let patch = json!({"spec": {"schedulingGates": [
+            {"name": "example.com/wait", "$patch": "delete"},
+        ]}});
+        self.pods(None)
+            .await?
+            .patch(POD, &PatchParams::default(), &Patch::Strategic(patch))
             .await?;
         Ok(())
     }

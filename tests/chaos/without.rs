@@ -32,7 +32,7 @@ macro_rules! script {
     };
 }
 
-pub const SCRIPTS: [Script; 15] = [
+pub const SCRIPTS: [Script; 16] = [
     script!(
         rule_1_proof_that_the_local_pod_is_gone,
         LocalProof,
@@ -42,6 +42,12 @@ pub const SCRIPTS: [Script; 15] = [
     script!(rule_3_version_in_the_commit, CommitVersion, A, BoundTwice),
     script!(rule_3_finalizer_in_the_same_patch, FinalizerApart, A, LeftOver),
     script!(rule_3b_source_of_the_copy, Source, A, StaleCopy),
+    script!(
+        rule_3c_end_of_the_attempt_before_the_delete,
+        GiveUp,
+        B,
+        FailedWithoutCause
+    ),
     script!(
         rule_4_an_opened_copy_is_never_a_stray,
         OpenedCopy,
@@ -144,6 +150,20 @@ async fn rule_3b_source_of_the_copy(stage: &mut Stage) -> Result<()> {
     stage.patch_image("app:2").await?;
     stage.release(A, "commit")?;
     stage.until_runs().await
+}
+
+/// B still sees the pod waiting for a gate that is off, and its copy ready; the pod is committed by A.
+async fn rule_3c_end_of_the_attempt_before_the_delete(stage: &mut Stage) -> Result<()> {
+    stage.start(A).await?;
+    stage.start(B).await?;
+    stage.hold(A, "open")?;
+    stage.create_waiting().await?;
+    stage.blind(B, "manager")?;
+    stage.remove_other_gates().await?;
+    stage
+        .perhaps(async || Ok(stage.remote(FIRST).await?.is_none() && stage.held_now(A, "open")))
+        .await;
+    stage.release(A, "open")
 }
 
 /// B still sees the pod uncommitted, and its copy open.

@@ -45,6 +45,15 @@ impl Executor {
         Ok(committed)
     }
 
+    pub(super) async fn give_up(&self, local: &LocalTarget, attempt: u64) -> Result<Done, Failure> {
+        let patch = json!({"metadata": {
+            "uid": &*local.uid,
+            "resourceVersion": &*local.resource_version,
+            "annotations": {names::ATTEMPT: attempt.to_string()},
+        }});
+        self.patch_local(local, "", PatchKind::Merge, &patch).await
+    }
+
     pub(super) async fn clear_commit(
         &self,
         local: &LocalTarget,

@@ -24,8 +24,6 @@ pub struct Plan {
     pub look_again: Option<Duration>,
     /// Open remote pods whose local pod is gone: listed, never removed by guess.
     pub orphans: Vec<RemoteTarget>,
-    /// This pod decides for its workload now (colocation).
-    pub deciding: bool,
 }
 
 impl Plan {
@@ -99,6 +97,7 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
         .map(|(worker, remote)| Step::Delete {
             remote: target(worker, remote),
             why: "local pod ended uncommitted",
+            unchanged: None,
         })
         .collect();
     if copies.iter().any(|(_, remote)| remote.gate.is_none()) {

@@ -61,7 +61,6 @@ impl Turns {
                 steps,
                 look_again,
                 orphans,
-                deciding: _,
             } = plan(&observed, &now);
             self.metrics.orphans(key, &orphans);
             if steps.is_empty() {

@@ -23,6 +23,7 @@ pub(super) fn plan(
         .map(|(worker, remote)| Step::Delete {
             remote: target(worker, remote),
             why: "another copy is committed",
+            unchanged: None,
         });
     plan.steps.splice(0..0, losers);
     plan
@@ -56,6 +57,7 @@ pub(super) fn let_go(
         Some((worker, remote)) => Plan::step(Step::Delete {
             remote: target(worker, remote),
             why: "its gate was removed by force",
+            unchanged: None,
         }),
         None if is_gone(observed, committed) => Plan::step(Step::ReleaseFinalizer {
             local: local_target(local),
@@ -123,7 +125,7 @@ fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &No
     }
     match (remote, local.terminating, local.phase == Phase::Terminal) {
         (Some(remote), true, _) => terminating(local, remote, worker, now),
-        (Some(remote), false, true) => finished(observed, local, remote, worker, now),
+        (Some(remote), false, true) => finished(observed, remote, worker, now),
         (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
         (None, terminating, terminal) => {
             let target = RemoteTarget {
@@ -290,6 +292,7 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
     let delete = (!remote.terminating).then(|| Step::Delete {
         remote: target(worker, remote),
         why: "local pod deleted",
+        unchanged: None,
     });
     let options = MirrorOptions {
         pod_ips: false,
@@ -313,20 +316,22 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
 }
 
 /// A finished pod keeps its copy (logs!), at most `keepFinished`.
-fn finished(
-    observed: &Observed,
-    local: &LocalPod,
-    remote: &RemotePod,
-    worker: &WorkerSeen,
-    now: &Now,
-) -> Plan {
+fn finished(observed: &Observed, remote: &RemotePod, worker: &WorkerSeen, now: &Now) -> Plan {
+    if remote.phase != Phase::Terminal && !remote.terminating {
+        // Somebody else ended it here. Whoever reads its phase must not find it running elsewhere; its end may be news
+        // that this view does not have yet, hence the version.
+        return Plan::step(Step::Delete {
+            remote: target(worker, remote),
+            why: "its local pod was ended",
+            unchanged: Some(remote.resource_version.clone()),
+        });
+    }
     let PolicySeen::Policy(rules) = &observed.policy else {
         return Plan::default();
     };
     let (Some(keep), false) = (rules.keep_finished, remote.terminating) else {
         return Plan::default();
     };
-    let _ = local;
     let Some(ended) = mirror::finished_at(&json(&remote.json)) else {
         return Plan::default();
     };
@@ -335,6 +340,7 @@ fn finished(
         Plan::step(Step::Delete {
             remote: target(worker, remote),
             why: "keepFinished is over",
+            unchanged: None,
         })
     } else {
         Plan::wait(keep - age + Duration::from_secs(1))

@@ -31,6 +31,7 @@ pub(super) fn plan(observed: &Observed) -> Plan {
             (true, false, true) => plan.steps.push(Step::Delete {
                 remote: target(worker, remote),
                 why: "its local pod is gone",
+                unchanged: None,
             }),
             (true | false, _, false) => plan.steps.push(Step::ProveLocalGone {
                 key: observed.key.clone(),

@@ -24,6 +24,7 @@ pub(super) fn plan(
         return Plan::step(Step::Delete {
             remote: target(worker, remote),
             why: "fault: an opened copy counts as a stray",
+            unchanged: None,
         });
     }
     if let Some((worker, _)) = opened.filter(|(worker, _)| worker.accepts.is_none()) {
@@ -42,6 +43,7 @@ pub(super) fn plan(
         return Plan::step(Step::Delete {
             remote: target(worker, remote),
             why: "of an earlier attempt",
+            unchanged: None,
         }); // rule 5
     }
     let rules = match rules(observed) {
@@ -82,7 +84,7 @@ fn rules(observed: &Observed) -> Result<&PolicyRules, (&'static str, String)> {
     }
 }
 
-/// Nothing new is placed: gated copies go, and the pod says why it waits.
+/// Nothing new is placed: ready copies are given up, and the pod says why it waits.
 fn withdraw(
     local: &LocalPod,
     copies: &[(&WorkerSeen, &RemotePod)],
@@ -90,19 +92,41 @@ fn withdraw(
     message: String,
     now: &Now,
 ) -> Plan {
-    let mut steps: Vec<Step> = copies
-        .iter()
-        .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
-        .map(|(worker, remote)| Step::Delete {
-            remote: target(worker, remote),
-            why: reason,
-        })
-        .collect();
-    steps.extend(say(local, &waiting(reason, message), now));
+    if let Some(plan) = give_up(local, copies) {
+        return plan;
+    }
     Plan {
-        steps,
+        steps: say(local, &waiting(reason, message), now).into_iter().collect(),
         ..Plan::default()
     }
+}
+
+/// Rule 3c: a ready copy of this attempt is not wanted. Another process may commit it at this moment, or a commit of ours
+/// may have taken effect without an answer: so the attempt ends first, by a write that fails if the pod was committed.
+/// Then the copy is one of an earlier attempt (rule 5).
+fn give_up(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Option<Plan> {
+    let ready: Vec<_> = copies.iter().filter(|(_, remote)| !remote.terminating).collect();
+    if ready.is_empty() {
+        return None;
+    }
+    let steps = match dropped(Fault::GiveUp) {
+        true => ready
+            .iter()
+            .map(|(worker, remote)| Step::Delete {
+                remote: target(worker, remote),
+                why: "fault: the attempt goes on",
+                unchanged: None,
+            })
+            .collect(),
+        false => vec![Step::GiveUp {
+            local: local_target(local),
+            attempt: local.attempt + 1,
+        }],
+    };
+    Some(Plan {
+        steps,
+        ..Plan::default()
+    })
 }
 
 /// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
@@ -166,11 +190,7 @@ fn place(
         "its copy was taken back; the next cluster is looked for",
     );
     if let Some(step) = say(local, &taken_back, now).filter(|_| local.seen_open) {
-        return Plan {
-            steps: vec![step],
-            deciding: true,
-            ..Plan::default()
-        };
+        return Plan::step(step);
     }
     let root = match (&observed.root.fixed, observed.root.deciding) {
         (Some(cluster), _) => RootState::Fixed(cluster.clone()),
@@ -201,40 +221,21 @@ fn place(
     else {
         return Plan::wait(Duration::from_secs(5));
     };
-    let stray: Vec<Step> = copies
-        .iter()
-        .filter(|(other, _)| other.name != cluster)
-        .map(|(other, remote)| Step::Delete {
-            remote: target(other, remote),
-            why: "another cluster was chosen",
-        })
-        .collect();
-    if !stray.is_empty() {
-        return Plan {
-            steps: stray,
-            deciding: true,
-            ..Plan::default()
-        };
-    }
-    if let Some(passing) = &observed.memory.passing
-        && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
-    {
-        return Plan {
-            steps: vec![step],
-            deciding: true,
-            ..Plan::default()
-        };
-    }
     let ready = copies
         .iter()
         .find(|(other, _)| other.name == cluster)
         .map(|(_, remote)| *remote);
+    if let (None, Some(plan)) = (ready, give_up(local, copies)) {
+        return plan; // another cluster was chosen
+    }
+    if let Some(passing) = &observed.memory.passing
+        && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
+    {
+        return Plan::step(step);
+    }
     match next(observed, local, worker, ready, rules) {
-        Ok(step) => Plan {
-            steps: vec![step],
-            deciding: true,
-            ..Plan::default()
-        },
+        Ok(Some(step)) => Plan::step(step),
+        Ok(None) => give_up(local, copies).unwrap_or_default(), // rule 3b
         Err(unreadable) => {
             let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now)
                 .into_iter()
@@ -247,31 +248,29 @@ fn place(
     }
 }
 
+/// Prepare or commit; nothing if the copy that stands ready was made from an older spec.
 fn next(
     observed: &Observed,
     local: &LocalPod,
     worker: &WorkerSeen,
     ready: Option<&RemotePod>,
     rules: &PolicyRules,
-) -> Result<Step, UnreadablePod> {
+) -> Result<Option<Step>, UnreadablePod> {
     let pod = super::json(&local.json);
     Ok(match ready {
-        Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Step::Commit {
+        Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Some(Step::Commit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),
             cluster_uid: worker.cluster_uid.clone(),
             remote: target(worker, remote),
-        },
-        Some(remote) => Step::Delete {
-            remote: target(worker, remote),
-            why: "made from an older spec",
-        }, // rule 3b
-        None => Step::Prepare {
+        }),
+        Some(_) => None,
+        None => Some(Step::Prepare {
             worker: worker.name.clone(),
             local: local_target(local),
             copy: Box::new(sanitize(&pod, &marks(observed))?.pod),
             create_namespace: rules.create_namespaces,
-        },
+        }),
     })
 }
 

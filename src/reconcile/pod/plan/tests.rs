@@ -75,12 +75,10 @@ fn rule_2_waits_for_other_gates_and_for_the_end_of_an_earlier_copy() {
 }
 
 #[test]
-fn rule_2_nothing_new_without_a_policy_and_gated_copies_go() {
+fn rule_2_nothing_new_without_a_policy() {
     check(
         "L; a: R u1 gated; b: -; not opted in",
-        expect![[r#"
-            delete u1 on a [uid]: NamespaceNotOptedIn
-            say Dispatched=False NamespaceNotOptedIn"#]],
+        expect!["give the attempt up, attempt 1 [L uid rv]"],
     );
     check(
         "L; a: -; b: -; no policy",
@@ -109,15 +107,31 @@ fn rule_3_a_void_commit_counts_as_none() {
 fn rule_3_one_of_two_copies_is_kept() {
     check(
         "L; a: R u1 gated; b: R u2 gated",
-        expect!["delete u2 on b [uid]: another cluster was chosen"],
+        expect!["commit u1 on a [L uid rv]"],
     );
 }
 
 #[test]
-fn rule_3b_a_copy_of_an_older_spec_is_made_anew() {
+fn rule_3b_a_copy_of_an_older_spec_is_not_committed() {
     check(
         "L; a: R u1 gated stale; b: -",
-        expect!["delete u1 on a [uid]: made from an older spec"],
+        expect!["give the attempt up, attempt 1 [L uid rv]"],
+    );
+}
+
+#[test]
+fn rule_3c_an_unwanted_copy_goes_only_after_its_attempt() {
+    check(
+        "L attempt 1 other-gate; a: R u1 gated attempt 1; b: -",
+        expect!["give the attempt up, attempt 2 [L uid rv]"],
+    );
+    check(
+        "L attempt 2 other-gate; a: R u1 gated attempt 1; b: -",
+        expect!["delete u1 on a [uid]: of an earlier attempt"],
+    );
+    check(
+        "L; a: R u1 gated; b: -; no policy",
+        expect!["give the attempt up, attempt 1 [L uid rv]"],
     );
 }
 

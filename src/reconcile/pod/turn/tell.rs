@@ -120,6 +120,7 @@ impl Turns {
             },
             Step::Prepare { .. }
             | Step::Commit { .. }
+            | Step::GiveUp { .. }
             | Step::Delete { .. }
             | Step::ClearCommit { .. }
             | Step::Remark { .. }

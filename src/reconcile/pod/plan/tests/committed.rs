@@ -251,3 +251,19 @@ fn rule_14_the_finalizer_comes_off_when_the_copy_is_proven_gone() {
         expect!["nothing"],
     );
 }
+
+#[test]
+fn rule_13_a_copy_that_still_runs_goes_when_somebody_else_ended_its_pod() {
+    check(
+        "L committed a/u1 ended; a: R u1 opened node; b: -",
+        expect!["delete u1 on a [uid rv]: its local pod was ended"],
+    );
+    check(
+        "L committed a/u1 ended; a: R u1 gated; b: -",
+        expect!["delete u1 on a [uid rv]: its local pod was ended"],
+    );
+    check(
+        "L committed a/u1 ended; a: R u1 opened node terminating; b: -; keep 30m",
+        expect!["nothing"],
+    );
+}

@@ -106,6 +106,10 @@ fn absorb(view: &mut View, step: &Step) {
             let uid = local["metadata"]["uid"].as_str().unwrap().to_owned();
             commit(local, &remote.worker, &remote.uid, &uid);
         }
+        Step::GiveUp { attempt, .. } => {
+            view.local.as_mut().unwrap()["metadata"]["annotations"][names::ATTEMPT] =
+                attempt.to_string().into();
+        }
         Step::Open { remote, .. } => {
             let mut pod = get(view, &remote.worker).unwrap();
             pod["spec"]["schedulingGates"] = json!([]);

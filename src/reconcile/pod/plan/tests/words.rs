@@ -14,7 +14,6 @@ pub(super) fn lines(plan: &Plan) -> String {
         steps,
         look_again,
         orphans,
-        deciding: _,
     } = plan;
     let mut lines: Vec<String> = steps.iter().map(words).collect();
     lines.extend(orphans.iter().map(|orphan| format!("orphan {}", place(orphan))));
@@ -38,6 +37,10 @@ fn words(step: &Step) -> String {
             place(remote),
             seen(&local.uid, &local.resource_version)
         ),
+        Step::GiveUp { local, attempt } => format!(
+            "give the attempt up, attempt {attempt} {}",
+            seen(&local.uid, &local.resource_version)
+        ),
         Step::Open {
             committed,
             remote,
@@ -52,7 +55,20 @@ fn words(step: &Step) -> String {
         }
         Step::AskConsent { worker, .. } => format!("ask {worker} whether the namespace consents"),
         Step::Remark { remote, attempt, .. } => format!("mark {} [uid] attempt {attempt}", place(remote)),
-        Step::Delete { remote, why } => format!("delete {} [uid]: {why}", place(remote)),
+        Step::Delete {
+            remote,
+            why,
+            unchanged,
+        } => {
+            let version = match unchanged.as_deref() {
+                Some(version) => {
+                    assert_eq!(version, "70", "the version that was seen");
+                    " rv"
+                }
+                None => "",
+            };
+            format!("delete {} [uid{version}]: {why}", place(remote))
+        }
         Step::TakeBack {
             remote,
             resource_version,
