@@ -17,7 +17,11 @@ use crate::cluster::client::Clients;
 use crate::cluster::leading::Leading;
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::worker::connect::identify;
+use crate::config::Configuration;
 use crate::reconcile::controller;
+use crate::reconcile::events::Notes;
+use crate::reconcile::gang::metrics::GangMetrics;
+use crate::reconcile::gang::{self, cluster::GangCluster};
 use crate::reconcile::pod::world::World;
 use crate::telemetry::health::{Beat, Check, Health};
 use crate::telemetry::metrics::Metrics;
@@ -44,6 +48,10 @@ pub fn serve(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let configuration = match &args.config {
+        Some(path) => Configuration::read(path).with_context(|| format!("--config {}", path.display()))?,
+        None => Configuration::default(),
+    };
     let shutdown = Shutdown::on_signals().context("listen to signals")?;
     let metrics = Metrics::new();
     let health = Health::new();
@@ -95,6 +103,18 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .join()
     );
     tasks.spawn(beat(health.beat("reconcile"), end.clone()));
+    let gangs = Arc::new(GangCluster::new(
+        clients.clone(),
+        namespaces.clone(),
+        configuration,
+        args.namespace.clone(),
+    ));
+    tasks.spawn(keep_gangs(
+        gangs,
+        metrics.gangs.clone(),
+        args.concurrent_jobs,
+        shutdown.begin.clone(),
+    ));
     tasks.spawn(reconcile(
         args.clone(),
         clients,
@@ -125,6 +145,19 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let drained = ended.context("end the webhook")?.context("serve the webhook")?;
     tracing::info!(?drained, "left");
     Ok(())
+}
+
+/// PodGroups of jobs that run on the manager.
+async fn keep_gangs(
+    cluster: Arc<GangCluster>,
+    metrics: Arc<GangMetrics>,
+    concurrency: usize,
+    stop: CancellationToken,
+) {
+    let (notes, send_notes) = Notes::new(cluster.clients.calls.client().clone());
+    let sending = tokio::spawn(send_notes);
+    gang::run(cluster, notes, metrics, concurrency, Leading::alone(), stop).await;
+    sending.abort();
 }
 
 /// The controllers, once the manager has said who it is.

@@ -79,6 +79,12 @@ pub struct ServeArgs {
     /// Pods that are worked on at a time.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = concurrency)]
     pub concurrent_pods: usize,
+    /// Jobs whose PodGroups are worked on at a time.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = concurrency)]
+    pub concurrent_jobs: usize,
+    /// A file of kind PortcullisConfiguration (docs/gang.md).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// How long connections may drain after SIGTERM; below 95 s a request may be lost (docs/operations.md).
     #[arg(long, value_name = "DURATION", default_value = "100s", value_parser = duration)]
     pub drain_timeout: std::time::Duration,

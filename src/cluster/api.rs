@@ -124,6 +124,16 @@ impl ClusterApi {
             .await
     }
 
+    /// What would become of an object that is created: nothing is stored.
+    ///
+    /// # Errors
+    /// [`CallError`]; the reasons of a refusal.
+    pub async fn try_create(&self, path: &str, object: &Value) -> Result<RawObject, CallError> {
+        let path = format!("{path}?dryRun=All&fieldManager={}", names::PORTCULLIS);
+        self.call(Method::POST, &path, "application/json", body(object))
+            .await
+    }
+
     /// Patches one object.
     ///
     /// # Errors
@@ -135,6 +145,16 @@ impl ClusterApi {
             PatchKind::Json => "application/json-patch+json",
         };
         self.call(Method::PATCH, &path, media, body(patch)).await
+    }
+
+    /// Server-side apply of one object: its fields become ours, those of others stay.
+    ///
+    /// # Errors
+    /// [`CallError`]; 409 if another manager owns a field of another value.
+    pub async fn apply(&self, path: &str, object: &Value) -> Result<RawObject, CallError> {
+        let path = format!("{path}?fieldManager={}", names::PORTCULLIS);
+        self.call(Method::PATCH, &path, "application/apply-patch+yaml", body(object))
+            .await
     }
 
     /// Deletes one object, with its own grace. The answer is the object as it goes, if it does not go at once.
@@ -195,6 +215,11 @@ impl ClusterApi {
 /// Path of a pod.
 pub fn pod_path(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}
+
+/// Path of a namespaced object of a group.
+pub fn object_path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
+    format!("/apis/{api_version}/namespaces/{namespace}/{plural}/{name}")
 }
 
 /// Path of a namespace.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
+use tokio::sync::Notify;
 
 use crate::names;
 
@@ -16,12 +17,16 @@ pub struct OptIn {
     pub dispatch: Option<Arc<str>>,
     /// Whether `allow-exempt` is `true`.
     pub allow_exempt: bool,
+    /// Value of the label `gang`: the back end of its PodGroups, or `auto`.
+    pub gang: Option<Arc<str>>,
 }
 
 /// Namespaces that carry one of our labels.
 #[derive(Default)]
 pub struct Namespaces {
     labels: ArcSwap<BTreeMap<Arc<str>, OptIn>>,
+    /// Told when the label `gang` of a namespace changed.
+    pub gangs_changed: Notify,
 }
 
 impl Namespaces {
@@ -33,6 +38,24 @@ impl Namespaces {
     /// Whether single objects of the namespace may be exempted; none: nothing is known of it. Neither waits nor allocates.
     pub fn allow_exempt(&self, name: &str) -> Option<bool> {
         self.labels.load().get(name).map(|opt_in| opt_in.allow_exempt)
+    }
+
+    /// Its label `gang`; none: it has none, or nothing is known of it.
+    pub fn gang(&self, name: &str) -> Option<Arc<str>> {
+        self.labels
+            .load()
+            .get(name)
+            .and_then(|opt_in| opt_in.gang.clone())
+    }
+
+    /// Names of the namespaces with a label `gang`.
+    pub fn ganged(&self) -> Vec<Arc<str>> {
+        let labels = self.labels.load();
+        labels
+            .iter()
+            .filter(|(_, opt_in)| opt_in.gang.is_some())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Names of the namespaces that are opted in.
@@ -62,6 +85,7 @@ impl Namespaces {
         if held.unwrap_or(&OptIn::default()) == &opt_in {
             return false;
         }
+        let gang_differs = held.and_then(|held| held.gang.as_ref()) != opt_in.gang.as_ref();
         let mut next = BTreeMap::clone(&current);
         if opt_in == OptIn::default() {
             next.remove(name);
@@ -69,6 +93,9 @@ impl Namespaces {
             next.insert(name.into(), opt_in);
         }
         self.labels.store(Arc::new(next));
+        if gang_differs {
+            self.gangs_changed.notify_one();
+        }
         true
     }
 }
@@ -79,5 +106,6 @@ fn opt_in(namespace: &PartialObjectMeta<Namespace>) -> OptIn {
     OptIn {
         dispatch: get(names::DISPATCH).map(Into::into),
         allow_exempt: get(names::ALLOW_EXEMPT) == Some(names::TRUE),
+        gang: get(names::GANG).map(Into::into),
     }
 }

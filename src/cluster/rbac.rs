@@ -2,10 +2,13 @@
 //!
 //! Nothing is asked for that no code uses; a right is added together with the code that needs it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::admission::policies::{self, LayerKind};
 use crate::names::{GROUP, PORTCULLIS};
+use crate::workload::jobs::JOB_KINDS;
 
 /// Some verbs on some resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +16,7 @@ pub struct Right {
     /// API group; empty is core.
     pub group: &'static str,
     /// Plurals, with their subresource.
-    pub resources: &'static [&'static str],
+    pub resources: Vec<String>,
     /// Only objects of these names; empty: all.
     pub names: Vec<String>,
     /// Verbs.
@@ -71,6 +74,7 @@ pub fn manager() -> Vec<Right> {
             "own the finalizer where admission demands the right",
         ),
     ];
+    rights.extend(gangs());
     // Who may create these is cluster-admin in effect, and create cannot be limited by name: so not create.
     rights.extend(LayerKind::ALL.map(|kind| Right {
         names: policies::names(kind),
@@ -90,6 +94,91 @@ pub fn manager() -> Vec<Right> {
     rights
 }
 
+/// Where jobs run and get PodGroups.
+fn gangs() -> Vec<Right> {
+    let groups: BTreeSet<&'static str> = JOB_KINDS.iter().map(|kind| kind.resource().group).collect();
+    let mut rights = Vec::new();
+    for group in groups {
+        let kinds = JOB_KINDS.iter().map(|kind| kind.resource());
+        let plurals: BTreeSet<&str> = kinds
+            .filter(|names| names.group == group)
+            .map(|names| names.plural)
+            .collect();
+        rights.push(Right {
+            resources: plurals.iter().map(|plural| (*plural).to_owned()).collect(),
+            ..right(
+                group,
+                &[],
+                &["get", "list", "watch", "patch"],
+                "end the hold of a job once its PodGroup is there",
+            )
+        });
+        rights.push(Right {
+            resources: plurals
+                .iter()
+                .map(|plural| format!("{plural}/finalizers"))
+                .collect(),
+            ..right(
+                group,
+                &[],
+                &["update"],
+                "own PodGroups in the job's name where admission demands the right",
+            )
+        });
+    }
+    rights.extend([
+        right(
+            "batch",
+            &["jobs"],
+            &["delete"],
+            "a held MPIJob's launcher that was made before its marks",
+        ),
+        right(
+            "scheduling.x-k8s.io",
+            &["podgroups"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+            "PodGroups of coscheduling",
+        ),
+        right(
+            "scheduling.volcano.sh",
+            &["podgroups"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+            "PodGroups of Volcano",
+        ),
+        right(
+            "scheduling.k8s.io",
+            &["podgroups", "workloads"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+            "PodGroups of Kubernetes",
+        ),
+        right(
+            "scheduling.k8s.io",
+            &["workloads/finalizers"],
+            &["update"],
+            "own a PodGroup in the Workload's name where admission demands the right",
+        ),
+        right(
+            "scheduling.k8s.io",
+            &["priorityclasses"],
+            &["list", "watch"],
+            "priorities of gangs",
+        ),
+        right(
+            "node.k8s.io",
+            &["runtimeclasses"],
+            &["list", "watch"],
+            "overhead of pods",
+        ),
+        right(
+            "apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            &["list", "watch"],
+            "find kinds that are installed later",
+        ),
+    ]);
+    rights
+}
+
 /// In our own namespace on the manager.
 #[must_use]
 pub fn own_namespace() -> Vec<Right> {
@@ -99,6 +188,12 @@ pub fn own_namespace() -> Vec<Right> {
             &["secrets"],
             &["get", "list", "watch"],
             "kubeconfigs of workers; our certificate",
+        ),
+        right(
+            "",
+            &["pods"],
+            &["create"],
+            "try (dry run) whether pods can be in native groups",
         ),
         // create cannot be limited by name
         right("", &["secrets"], &["create"], "our certificate, the first time"),
@@ -168,7 +263,7 @@ fn right(
 ) -> Right {
     Right {
         group,
-        resources,
+        resources: resources.iter().map(|resource| (*resource).to_owned()).collect(),
         names: Vec::new(),
         verbs,
         why,

@@ -6,6 +6,7 @@ pub mod controller;
 pub mod events;
 pub mod execute;
 pub mod faults;
+pub mod gang;
 pub mod manager;
 pub mod pod;
 pub mod policy;

@@ -16,6 +16,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::process::ProcessMetrics;
+use crate::reconcile::gang::metrics::GangMetrics;
 use crate::reconcile::pod::metrics::PodMetrics;
 use crate::tls::handshake::Handshake;
 use crate::tls::{CUT_STAGES, Served};
@@ -36,6 +37,8 @@ pub struct Metrics {
     pub installed: InstalledMetrics,
     /// The pod pairs.
     pub pods: Arc<PodMetrics>,
+    /// PodGroups and holds.
+    pub gangs: Arc<GangMetrics>,
     /// 1 from the signal to leave on.
     pub draining: Gauge,
 }
@@ -53,6 +56,7 @@ impl Metrics {
         let [webhook, probes] = ConnectionMetrics::register(&mut registry, ["webhook", "probes"]);
         let installed = InstalledMetrics::register(&mut registry);
         let pods = Arc::new(PodMetrics::register(&mut registry));
+        let gangs = Arc::new(GangMetrics::register(&mut registry));
         registry.register_collector(Box::new(ProcessMetrics));
         Arc::new(Self {
             registry,
@@ -62,6 +66,7 @@ impl Metrics {
             probes,
             installed,
             pods,
+            gangs,
             draining,
         })
     }

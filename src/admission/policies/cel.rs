@@ -114,6 +114,15 @@ pub(super) fn has_controller() -> String {
     format!("{}.exists(owner, owner.?controller.orValue(false))", owners())
 }
 
+/// The object belongs to a controller of another kind than this.
+pub(super) fn controlled_by_other_than(kind: &str) -> String {
+    format!(
+        "{}.exists(owner, owner.?controller.orValue(false) && owner.kind != {})",
+        owners(),
+        text(kind)
+    )
+}
+
 fn owners() -> &'static str {
     "object.?metadata.?ownerReferences.orValue([])"
 }

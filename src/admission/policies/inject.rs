@@ -197,7 +197,7 @@ fn without_gate(gates: &str) -> String {
     format!("{gates}.filter(gate, gate.name != {})", cel::text(GATE))
 }
 
-fn patch(expression: &str) -> Value {
+pub(super) fn patch(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 

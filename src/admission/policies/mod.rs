@@ -5,6 +5,7 @@
 
 mod cel;
 mod enrich;
+mod gangs;
 mod guard;
 mod inject;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 pub use enrich::MUTATE_PATH;
 
-use crate::names::{DISPATCH, NAMESPACE, PORTCULLIS};
+use crate::names::{DISPATCH, GANG, NAMESPACE, PORTCULLIS};
 use crate::workload::{Treatment, WORKLOAD_KINDS};
 
 /// How the layers are rendered.
@@ -53,10 +54,23 @@ impl Layout {
         ["kube-system", "kube-node-lease", &self.namespace]
     }
 
-    /// Opted-in namespaces.
+    /// Namespaces that are opted in to dispatch.
     fn opted_in(&self) -> Value {
+        self.labelled(DISPATCH)
+    }
+
+    /// Namespaces whose jobs get PodGroups here: where pods are dispatched, a PodGroup of this cluster holds nothing.
+    fn ganged(&self) -> Value {
+        let mut selector = self.labelled(GANG);
+        if let Some(expressions) = selector["matchExpressions"].as_array_mut() {
+            expressions.push(json!({"key": DISPATCH, "operator": "DoesNotExist"}));
+        }
+        selector
+    }
+
+    fn labelled(&self, key: &str) -> Value {
         json!({"matchExpressions": [
-            {"key": DISPATCH, "operator": "Exists"},
+            {"key": key, "operator": "Exists"},
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": self.protected()},
         ]})
     }
@@ -173,6 +187,7 @@ pub fn render(layout: &Layout) -> Rendered {
     let mut layers = Vec::new();
     if layout.inject {
         layers.extend(inject::render(layout));
+        layers.extend(gangs::render(layout));
     }
     layers.extend(guard::render(layout));
     layers.push(enrich::render(layout));

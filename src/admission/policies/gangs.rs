@@ -1,0 +1,178 @@
+//! The layer inject for gangs: jobs are held until their PodGroup exists, and pods of a native group name it.
+
+use serde_json::{Value, json};
+
+use super::inject::patch;
+use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, variable};
+use crate::names::{GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
+use crate::workload::jobs::{JOB_KINDS, JobKind};
+
+const HOLD: &str = "portcullis-inject-holds";
+const PODS: &str = "portcullis-inject-gang-pods";
+/// Whose jobs are started and stopped by Kueue: it holds them itself.
+const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
+pub(super) fn render(layout: &Layout) -> Vec<Layer> {
+    let policy =
+        |name: &str, spec: Value| Layer::new(LayerKind::MutatingAdmissionPolicy, name, ("spec", spec));
+    vec![
+        policy(HOLD, holds(layout)),
+        Layer::binding(LayerKind::MutatingAdmissionPolicyBinding, HOLD),
+        policy(PODS, pods(layout)),
+        Layer::binding(LayerKind::MutatingAdmissionPolicyBinding, PODS),
+    ]
+}
+
+/// `suspend` and our claim to it, at CREATE. A field that the served schema lacks is pruned like any other, so nothing is
+/// refused where a kind cannot be suspended; the reconciler sees what came of it.
+fn holds(layout: &Layout) -> Value {
+    let annotations = cel::annotations("object");
+    json!({
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": constraints(&layout.ganged(), &job_rules(&["CREATE"])),
+        "matchConditions": [
+            condition("top", &format!("!{}", cel::controlled_by_other_than("CronJob"))),
+            condition("gang", &asked()),
+            condition("runs", &at_each(|kind| kind.suspend(), |value| format!("{value}.orValue(false) != true"))),
+            condition("of-this-cluster", &of_this_cluster()),
+            condition("not-of-kueue", &format!("!({} in {})", cel::text(KUEUE_QUEUE), cel::labels("object"))),
+            condition("starts-at-once", "object.?spec.?launcherCreationPolicy.orValue('') != 'WaitForWorkersReady'"),
+            condition("unclaimed", &format!(
+                "!({} in {annotations}) && !({} in {annotations})", cel::text(HELD), cel::text(STAND_DOWN)
+            )),
+        ],
+        "variables": [
+            variable("suspend", &suspend_pointer()),
+            variable("annotated", "object.?metadata.?annotations.hasValue()"),
+        ],
+        "mutations": [patch(&format!(
+            "(variables.suspend != '/spec/suspend' && !object.?spec.?runPolicy.hasValue() ?\n \
+             [JSONPatch{{op: 'add', path: '/spec/runPolicy', value: {{'suspend': true}}}}] :\n \
+             [JSONPatch{{op: 'add', path: variables.suspend, value: true}}]) +\n\
+             (variables.annotated ? \
+             [JSONPatch{{op: 'add', path: '/metadata/annotations/{token}', value: {value}}}] :\n \
+             [JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{{key}: {value}}}}}])",
+            token = cel::token(HELD),
+            key = cel::text(HELD),
+            value = cel::text(TRUE),
+        ))],
+    })
+}
+
+/// Pods whose template says that their group is a native one. The field cannot stand in the template: the CRDs prune it.
+/// It cannot be changed later, so without this policy's answer there is no pod.
+fn pods(layout: &Layout) -> Value {
+    let group = format!("object.metadata.labels[{}]", cel::text(POD_GROUP));
+    let mut constraints = constraints(
+        &layout.ganged(),
+        &[rule("", "v1", &["pods"], &["CREATE"], "Namespaced")],
+    );
+    constraints["objectSelector"] = json!({"matchExpressions": [{"key": POD_GROUP, "operator": "Exists"}]});
+    json!({
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": constraints,
+        "matchConditions": [
+            condition("native", &format!(
+                "{}[?{}].orValue('') == 'native'", cel::annotations("object"), cel::text(GANG_SCHEDULER)
+            )),
+            condition("without-a-group", "!object.?spec.?schedulingGroup.hasValue()"),
+        ],
+        "variables": [],
+        "mutations": [patch(&format!(
+            "[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', value: {{'podGroupName': {group}}}}}]"
+        ))],
+    })
+}
+
+/// One rule for each group and version of jobs.
+pub(super) fn job_rules(operations: &[&str]) -> Vec<Value> {
+    let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for names in JOB_KINDS.iter().map(|kind| kind.resource()) {
+        match rules
+            .iter_mut()
+            .find(|(group, version, _)| (*group, *version) == (names.group, names.version))
+        {
+            Some((_, _, resources)) => resources.push(names.plural),
+            None => rules.push((names.group, names.version, vec![names.plural])),
+        }
+    }
+    rules
+        .iter()
+        .map(|(group, version, resources)| rule(group, version, resources, operations, "Namespaced"))
+        .collect()
+}
+
+/// It has a `schedulingPolicy`, or asks by annotation.
+fn asked() -> String {
+    let by_annotation = format!(
+        "{}[?{}].orValue('') == {}",
+        cel::annotations("object"),
+        cel::text(GANG_SCHEDULING),
+        cel::text(TRUE)
+    );
+    let policies = distinct(|kind| kind.scheduling_policy())
+        .map(|path| format!("{}.orValue(null) != null", optional(path)));
+    policies.chain([by_annotation]).collect::<Vec<_>>().join(" ||\n")
+}
+
+/// Its `managedBy` names nobody, or an operator of this cluster.
+fn of_this_cluster() -> String {
+    let values: Vec<&str> = std::iter::once("")
+        .chain(JOB_KINDS.iter().map(|kind| kind.managed_by().local))
+        .collect();
+    let values = cel::texts(&values);
+    at_each(
+        |kind| kind.managed_by().path,
+        |value| format!("{value}.orValue('') in {values}"),
+    )
+}
+
+/// What holds at each of the places where a kind may have the field; in other kinds the place is empty.
+fn at_each(path: fn(&dyn JobKind) -> &'static [&'static str], holds: impl Fn(&str) -> String) -> String {
+    let conditions: Vec<String> = distinct(|kind| Some(path(kind)))
+        .map(|path| holds(&optional(path)))
+        .collect();
+    cel::all(&conditions)
+}
+
+fn suspend_pointer() -> String {
+    let mut paths: Vec<_> = distinct(|kind| Some(kind.suspend())).collect();
+    let last = paths.pop().expect("kinds of jobs have a suspend field");
+    let mut expression = cel::text(&pointer(last));
+    for path in paths {
+        let kinds: Vec<String> = JOB_KINDS
+            .iter()
+            .filter(|kind| kind.suspend() == path)
+            .map(|kind| format!("{}/{}", kind.resource().group, kind.resource().kind))
+            .collect();
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        expression = format!(
+            "request.kind.group + '/' + request.kind.kind in {} ? {} : {expression}",
+            cel::texts(&kinds),
+            cel::text(&pointer(path))
+        );
+    }
+    expression
+}
+
+fn distinct(
+    path: impl Fn(&dyn JobKind) -> Option<&'static [&'static str]>,
+) -> impl Iterator<Item = &'static [&'static str]> {
+    let mut paths: Vec<&'static [&'static str]> = Vec::new();
+    for path in JOB_KINDS.iter().filter_map(|kind| path(*kind)) {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths.into_iter()
+}
+
+fn optional(path: &[&str]) -> String {
+    format!("object.?{}", path.join(".?"))
+}
+
+fn pointer(path: &[&str]) -> String {
+    format!("/{}", path.join("/"))
+}

@@ -1,0 +1,235 @@
+//! One cluster whose jobs get PodGroups: its clients, what is seen of it, and which jobs need a turn.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+
+use super::observed::Memory;
+use super::store::{GroupKey, JobKey, Seen, Store, controller};
+use crate::cluster::client::Clients;
+use crate::cluster::discovery;
+use crate::cluster::namespaces::Namespaces;
+use crate::config::Configuration;
+use crate::gang::facts::runtime_overhead;
+use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served};
+use crate::reconcile::queue::Queue;
+
+/// A kind of group object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupApi {
+    /// API group.
+    pub group: &'static str,
+    /// Plural.
+    pub plural: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Versions, the best first.
+    pub versions: &'static [&'static str],
+}
+
+/// The PodGroup of scheduler-plugins.
+pub const COSCHEDULING: GroupApi = GroupApi {
+    group: "scheduling.x-k8s.io",
+    plural: "podgroups",
+    kind: "PodGroup",
+    versions: &["v1alpha1"],
+};
+/// The PodGroup of Volcano.
+pub const VOLCANO: GroupApi = GroupApi {
+    group: "scheduling.volcano.sh",
+    plural: "podgroups",
+    kind: "PodGroup",
+    versions: &["v1beta1"],
+};
+/// The PodGroup of Kubernetes.
+pub const NATIVE_POD_GROUP: GroupApi = GroupApi {
+    group: "scheduling.k8s.io",
+    plural: "podgroups",
+    kind: "PodGroup",
+    versions: &["v1beta1", "v1alpha3", "v1alpha2"],
+};
+/// The Workload of Kubernetes.
+pub const NATIVE_WORKLOAD: GroupApi = GroupApi {
+    group: "scheduling.k8s.io",
+    plural: "workloads",
+    kind: "Workload",
+    versions: &["v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"],
+};
+
+/// All of them.
+pub const GROUP_APIS: [GroupApi; 4] = [COSCHEDULING, VOLCANO, NATIVE_POD_GROUP, NATIVE_WORKLOAD];
+
+/// The cluster.
+pub struct GangCluster {
+    /// Its clients.
+    pub clients: Clients,
+    /// Whose jobs, by the label `gang`.
+    pub namespaces: Arc<Namespaces>,
+    /// What is seen.
+    pub store: Store,
+    /// Jobs that need a turn.
+    pub queue: Queue<JobKey>,
+    /// The configuration.
+    pub configuration: Configuration,
+    /// Our own namespace there.
+    pub own_namespace: String,
+    served: ArcSwap<Served>,
+    facts: ArcSwap<ClusterFacts>,
+    known: Mutex<BTreeSet<GroupApi>>,
+    memories: Mutex<HashMap<JobKey, Memory>>,
+}
+
+impl GangCluster {
+    /// Nothing is seen yet.
+    pub fn new(
+        clients: Clients,
+        namespaces: Arc<Namespaces>,
+        configuration: Configuration,
+        own_namespace: String,
+    ) -> Self {
+        let facts = ClusterFacts {
+            settings: configuration.gang.clone(),
+            ..ClusterFacts::default()
+        };
+        Self {
+            clients,
+            namespaces,
+            store: Store::default(),
+            queue: Queue::default(),
+            configuration,
+            own_namespace,
+            served: ArcSwap::default(),
+            facts: ArcSwap::from_pointee(facts),
+            known: Mutex::default(),
+            memories: Mutex::default(),
+        }
+    }
+
+    /// Which gang schedulers it serves.
+    pub fn served(&self) -> Served {
+        **self.served.load()
+    }
+
+    /// Classes and configuration.
+    pub fn facts(&self) -> Arc<ClusterFacts> {
+        self.facts.load_full()
+    }
+
+    /// It serves this now; natives are left out until the probe has shown that pods can be in groups.
+    pub(super) fn serve(&self, served: &discovery::Served, native: Option<NativeVersion>) {
+        let has = |api: GroupApi| served.first(api.group, api.versions, api.plural).is_some();
+        let next = Served {
+            coscheduling: has(COSCHEDULING),
+            volcano: has(VOLCANO),
+            native,
+        };
+        self.lock(&self.known).retain(|api| has(*api));
+        if *self.served.swap(Arc::new(next)) != next {
+            self.look_at_all();
+        }
+    }
+
+    /// A complete list of these was seen. Before it, absence means nothing.
+    pub(super) fn groups_known(&self, api: GroupApi) {
+        self.lock(&self.known).insert(api);
+    }
+
+    /// Whether absence of these means anything.
+    pub(super) fn knows(&self, api: GroupApi) -> bool {
+        self.lock(&self.known).contains(&api)
+    }
+
+    pub(super) fn priority_classes(&self, classes: &BTreeMap<String, PriorityClass>) {
+        let global = classes.values().find(|class| class.global_default == Some(true));
+        let priority_classes = PriorityClasses {
+            values: classes
+                .iter()
+                .map(|(name, class)| (name.clone(), class.value.unwrap_or(0)))
+                .collect(),
+            global_default: global.map(|class| class.value.unwrap_or(0)),
+        };
+        self.change_facts(|facts| facts.priority_classes = priority_classes.clone());
+    }
+
+    pub(super) fn runtime_classes(&self, classes: &BTreeMap<String, RuntimeClass>) {
+        let overheads: BTreeMap<_, _> = classes
+            .iter()
+            .filter_map(|(name, class)| {
+                let class = serde_json::to_value(class).ok()?;
+                Some((name.clone(), runtime_overhead(&class).ok()?))
+            })
+            .collect();
+        self.change_facts(|facts| facts.runtime_overheads = overheads.clone());
+    }
+
+    /// A gang that runs is not rewritten because a class changed, so only what is computed from now on sees it.
+    fn change_facts(&self, change: impl Fn(&mut ClusterFacts)) {
+        self.facts.rcu(|facts| {
+            let mut facts = ClusterFacts::clone(facts);
+            change(&mut facts);
+            facts
+        });
+    }
+
+    /// Every job gets a turn.
+    pub(super) fn look_at_all(&self) {
+        for key in self.store.jobs(|_| true) {
+            self.queue.add(key);
+        }
+    }
+
+    /// The jobs that a group object is about: its controller, and a job of its name.
+    pub(super) fn look_at_jobs_of(&self, key: &GroupKey, seen: &Seen) {
+        let owner = controller(&seen.object);
+        let about = |job: &JobKey| {
+            job.namespace == key.namespace
+                && (job.name == key.name
+                    || owner.is_some_and(|owner| owner.kind == job.resource.kind && owner.name == &*job.name))
+        };
+        for job in self.store.jobs(about) {
+            self.queue.add(job);
+        }
+    }
+
+    /// The job of a group's pods, by the controller of the group.
+    pub(super) fn look_at_job_of_pods(&self, namespace: &Arc<str>, group: &Arc<str>) {
+        for api in GROUP_APIS {
+            let key = GroupKey {
+                group: api.group,
+                plural: api.plural,
+                namespace: namespace.clone(),
+                name: group.clone(),
+            };
+            if let Some(seen) = self.store.group(&key) {
+                self.look_at_jobs_of(&key, &seen);
+            }
+        }
+    }
+
+    /// What this process remembers of a job.
+    pub(super) fn memory(&self, key: &JobKey) -> Memory {
+        self.lock(&self.memories).get(key).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn remember(&self, key: &JobKey, change: impl FnOnce(&mut Memory)) {
+        change(self.lock(&self.memories).entry(key.clone()).or_default());
+    }
+
+    pub(super) fn forget(&self, key: &JobKey) {
+        self.lock(&self.memories).remove(key);
+    }
+
+    fn lock<'l, T>(&self, what: &'l Mutex<T>) -> MutexGuard<'l, T> {
+        what.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a namespace's pods are dispatched, so that no PodGroup of this cluster would hold anything.
+pub(super) fn is_dispatched(namespaces: &Namespaces, namespace: &str) -> bool {
+    namespaces
+        .get(namespace)
+        .is_some_and(|labels| labels.dispatch.is_some())
+}

@@ -1,0 +1,92 @@
+//! Counters of the gangs.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::store::JobKey;
+
+/// What `/metrics` shows of the gangs. Labels name steps and results, never objects.
+#[derive(Debug)]
+pub struct GangMetrics {
+    steps: Family<StepLabels, Counter<u64, AtomicU64>>,
+    /// Jobs that wait for their PodGroup.
+    pub held: Held,
+}
+
+/// Jobs that are held now, and how long holds lasted.
+#[derive(Debug)]
+pub struct Held {
+    now: Gauge,
+    seconds: Histogram,
+    since: Mutex<HashMap<JobKey, Instant>>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StepLabels {
+    step: &'static str,
+    result: &'static str,
+}
+
+impl GangMetrics {
+    /// New ones, in the registry.
+    pub fn register(registry: &mut Registry) -> Self {
+        let new = Self {
+            steps: Family::default(),
+            held: Held {
+                now: Gauge::default(),
+                seconds: Histogram::new(exponential_buckets(0.005, 2.0, 15)),
+                since: Mutex::default(),
+            },
+        };
+        registry.register(
+            "gang_steps",
+            "API calls for PodGroups and holds by result",
+            new.steps.clone(),
+        );
+        registry.register(
+            "jobs_held",
+            "Jobs that wait for their PodGroup",
+            new.held.now.clone(),
+        );
+        registry.register(
+            "job_held_seconds",
+            "How long jobs were held while seen",
+            new.held.seconds.clone(),
+        );
+        new
+    }
+
+    pub(super) fn step(&self, step: &'static str, result: &'static str) {
+        self.steps.get_or_create(&StepLabels { step, result }).inc();
+    }
+}
+
+impl Held {
+    pub(super) fn is(&self, key: &JobKey, held: bool, now: Instant) {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        if held {
+            since.entry(key.clone()).or_insert(now);
+        } else if let Some(at) = since.remove(key) {
+            self.seconds
+                .observe(now.saturating_duration_since(at).as_secs_f64());
+        } else {
+            return;
+        }
+        self.now.set(i64::try_from(since.len()).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn gone(&self, key: &JobKey) {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.remove(key);
+        self.now.set(i64::try_from(since.len()).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,163 @@
+//! What is seen of a job -> the next writes (pure): the PodGroup is made before the hold ends, follows the job, and goes
+//! when its time is over. At rest the plan is empty.
+
+mod compare;
+mod groups;
+mod patches;
+
+use std::time::{Duration, Instant};
+
+use super::execute::{Step, Why};
+use super::observed::Observed;
+use crate::gang::{self, Choice, Decision, Moment, Notice, Reason, Subject, choose};
+use crate::workload::jobs::InvalidField;
+
+/// What to do now, what to say, and when to look again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In this order; a failure ends the turn.
+    pub steps: Vec<Step>,
+    /// Remarks on the job.
+    pub notices: Vec<Notice>,
+    /// Look again after this time even if nothing changes.
+    pub look_again: Option<Duration>,
+    /// Something else stands in the way that ends by itself or by a person: a hold goes on whatever its age.
+    pub keeps_hold: bool,
+}
+
+/// Plans one job.
+pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
+    let mut plan = match wanted(observed) {
+        Wanted::Leave => Plan::default(),
+        Wanted::Alone(notice) => alone(observed, notice),
+        Wanted::Wait(notice) => Plan {
+            notices: vec![notice],
+            look_again: left_of_hold(observed, now),
+            ..Plan::default()
+        },
+        Wanted::Gang(wanted) => groups::plan(observed, &wanted, now),
+    };
+    if plan.steps.is_empty() && !plan.keeps_hold && left_of_hold(observed, now) == Some(Duration::ZERO) {
+        plan.steps.push(patches::release(observed, None));
+        plan.notices.push(Notice::new(
+            Reason::HoldTimedOut,
+            "the PodGroup could not be made in time, and the job starts without waiting for it; see the earlier events of this job",
+        ));
+    }
+    plan
+}
+
+/// What the job should have.
+enum Wanted {
+    /// Not our business.
+    Leave,
+    /// No PodGroup of ours; a hold ends.
+    Alone(Option<Notice>),
+    /// It cannot be said yet; a hold goes on until its timeout.
+    Wait(Notice),
+    /// A PodGroup.
+    Gang(Box<groups::Wanted>),
+}
+
+fn wanted(observed: &Observed<'_>) -> Wanted {
+    let Some(label) = &observed.label else {
+        return Wanted::Alone(None);
+    };
+    let invalid =
+        |error: InvalidField| Wanted::Alone(Some(Notice::new(Reason::InvalidJob, error.to_string())));
+    let settings = &observed.facts.settings;
+    let choice = match choose(observed.kind, observed.object(), label, observed.served, settings) {
+        Ok(choice) => choice,
+        Err(error) => return invalid(error),
+    };
+    let Choice::Use(back_end) = choice else {
+        let Choice::NotServed(family) = choice else {
+            return Wanted::Leave;
+        };
+        let sentence = format!(
+            "{family} is asked for, but this cluster does not serve its PodGroups, or pods cannot be in them; install or switch it on"
+        );
+        return Wanted::Wait(Notice::new(Reason::GangSchedulerNotServed, sentence));
+    };
+    let subject = |attempt| Subject {
+        kind: observed.kind,
+        job: observed.object(),
+        back_end,
+        moment: Moment::Stored,
+        attempt,
+        late_pods_exist: false,
+    };
+    match gang::gang(&subject(0), &observed.facts) {
+        Err(error) => invalid(error),
+        Ok(Decision::Alone(notice)) => match notice.reason {
+            Reason::Deleting | Reason::ManagedElsewhere => Wanted::Leave,
+            Reason::Finished | Reason::NotOptedIn | Reason::PartOfAnotherJob => Wanted::Alone(None),
+            _ => Wanted::Alone(Some(notice)),
+        },
+        Ok(Decision::Gang(_)) if observed.dispatched => Wanted::Alone(Some(Notice::new(
+            Reason::GangUnsupported,
+            "pods of this namespace run on worker clusters, where a PodGroup of this cluster holds nothing; they start one by one",
+        ))),
+        Ok(Decision::Gang(gang)) => {
+            let attempt = groups::attempt(observed, back_end, &gang.pod_group);
+            let gang = match attempt {
+                0 => Ok(Decision::Gang(gang)),
+                attempt => gang::gang(&subject(attempt), &observed.facts),
+            };
+            match gang {
+                Ok(Decision::Gang(gang)) => Wanted::Gang(Box::new(groups::Wanted {
+                    back_end,
+                    attempt,
+                    gang: *gang,
+                })),
+                Ok(Decision::Alone(_)) => Wanted::Leave,
+                Err(error) => invalid(error),
+            }
+        }
+    }
+}
+
+/// No PodGroup: a hold ends, and what we made goes when nothing needs it any more.
+fn alone(observed: &Observed<'_>, notice: Option<Notice>) -> Plan {
+    let has_no_pods = notice
+        .as_ref()
+        .is_some_and(|notice| notice.reason == Reason::NoPods);
+    let steps = match (observed.is_held(), has_no_pods) {
+        (true, _) => vec![patches::release(observed, None)],
+        (false, true) => groups::of_no_pods(observed),
+        (false, false) => groups::over(observed),
+    };
+    Plan {
+        steps,
+        notices: notice.into_iter().collect(),
+        ..Plan::default()
+    }
+}
+
+/// How long the hold may still last; none if it is not held.
+fn left_of_hold(observed: &Observed<'_>, now: Instant) -> Option<Duration> {
+    if !observed.is_held() {
+        return None;
+    }
+    let since = observed.memory.held_since.unwrap_or(now);
+    Some(
+        observed
+            .hold_timeout
+            .saturating_sub(now.saturating_duration_since(since)),
+    )
+}
+
+fn patch(observed: &Observed<'_>, why: Why, operations: Vec<json_patch::PatchOperation>) -> Step {
+    Step::PatchJob {
+        key: observed.key.clone(),
+        seen: Box::new((
+            observed.job.uid.to_string(),
+            observed.job.resource_version.to_string(),
+        )),
+        why,
+        operations: json_patch::Patch(operations),
+    }
+}
+
+#[cfg(test)]
+mod tests;

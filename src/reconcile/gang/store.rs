@@ -1,0 +1,292 @@
+//! What is seen of one cluster: jobs, groups, the pods of groups; as watches and the answers to our own writes show it.
+//!
+//! A view may be old; every write that follows from it carries preconditions.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use serde_json::Value;
+
+use crate::names;
+use crate::workload::Resource;
+
+/// A job by its names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobKey {
+    /// Kind and version that are watched.
+    pub resource: Resource,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl std::fmt::Display for JobKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} {}/{}", self.resource.kind, self.namespace, self.name)
+    }
+}
+
+/// An object as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// UID.
+    pub uid: Arc<str>,
+    /// resourceVersion.
+    pub resource_version: Arc<str>,
+    /// The whole object, without `managedFields`.
+    pub object: Arc<Value>,
+}
+
+impl Seen {
+    /// Reads an object's identity; none if it has none.
+    pub fn of(object: Value) -> Option<Self> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(Arc::from);
+        Some(Self {
+            uid: text("/metadata/uid")?,
+            resource_version: text("/metadata/resourceVersion")?,
+            object: Arc::new(object),
+        })
+    }
+
+    fn version(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(0)
+    }
+
+    /// Whether it goes.
+    pub fn terminating(&self) -> bool {
+        self.object
+            .pointer("/metadata/deletionTimestamp")
+            .is_some_and(Value::is_string)
+    }
+}
+
+/// A group object by its names: a PodGroup or Workload of one of the back ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKey {
+    /// API group, such as `scheduling.x-k8s.io`.
+    pub group: &'static str,
+    /// Plural, such as `podgroups`.
+    pub plural: &'static str,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// How many pods of a group there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodCount {
+    /// Neither succeeded nor failed.
+    pub active: u32,
+    /// Of these, how many have a node.
+    pub bound: u32,
+    /// Succeeded.
+    pub succeeded: u32,
+}
+
+/// A pod as far as its group is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSeen {
+    /// Its group by our label.
+    pub group: Arc<str>,
+    /// Neither succeeded nor failed.
+    pub active: bool,
+    /// It has a node.
+    pub bound: bool,
+    /// It succeeded.
+    pub succeeded: bool,
+}
+
+/// The view.
+#[derive(Default)]
+pub struct Store(RwLock<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    jobs: HashMap<JobKey, Seen>,
+    groups: BTreeMap<GroupKey, Seen>,
+    pods: HashMap<(Arc<str>, Arc<str>), PodSeen>,
+    counts: HashMap<(Arc<str>, Arc<str>), PodCount>,
+}
+
+impl Store {
+    /// The job under the key.
+    pub fn job(&self, key: &JobKey) -> Option<Seen> {
+        self.read().jobs.get(key).cloned()
+    }
+
+    /// Keys of jobs that fit, in no order.
+    pub fn jobs(&self, fits: impl Fn(&JobKey) -> bool) -> Vec<JobKey> {
+        self.read().jobs.keys().filter(|key| fits(key)).cloned().collect()
+    }
+
+    /// Whether any job that is known is held by us.
+    pub fn has_held(&self) -> bool {
+        let is_held = |seen: &Seen| {
+            let annotations = seen.object.pointer("/metadata/annotations");
+            annotations.is_some_and(|annotations| annotations.get(names::HELD).is_some())
+        };
+        self.read().jobs.values().any(is_held)
+    }
+
+    /// True if it is news.
+    pub fn job_seen(&self, key: JobKey, seen: Seen) -> bool {
+        newer(&mut self.write().jobs, key, seen)
+    }
+
+    /// True if it was known.
+    pub fn job_gone(&self, key: &JobKey) -> bool {
+        self.write().jobs.remove(key).is_some()
+    }
+
+    /// A complete list of this resource: others of it are gone. Answers their keys.
+    pub fn jobs_listed(&self, resource: Resource, there: &BTreeSet<JobKey>) -> Vec<JobKey> {
+        let mut inner = self.write();
+        let gone: Vec<JobKey> = inner
+            .jobs
+            .keys()
+            .filter(|key| key.resource == resource && !there.contains(key))
+            .cloned()
+            .collect();
+        for key in &gone {
+            inner.jobs.remove(key);
+        }
+        gone
+    }
+
+    /// The group object under the key.
+    pub fn group(&self, key: &GroupKey) -> Option<Seen> {
+        self.read().groups.get(key).cloned()
+    }
+
+    /// Group objects of this namespace that this job controls.
+    pub fn groups_of(&self, namespace: &str, job_uid: &str) -> Vec<(GroupKey, Seen)> {
+        let inner = self.read();
+        inner
+            .groups
+            .iter()
+            .filter(|(key, seen)| {
+                &*key.namespace == namespace
+                    && controller(&seen.object).is_some_and(|owner| owner.uid == job_uid)
+            })
+            .map(|(key, seen)| (key.clone(), seen.clone()))
+            .collect()
+    }
+
+    /// True if it is news.
+    pub fn group_seen(&self, key: GroupKey, seen: Seen) -> bool {
+        let mut inner = self.write();
+        match inner.groups.get(&key) {
+            Some(held) if held.uid == seen.uid && held.version() >= seen.version() => false,
+            Some(_) | None => {
+                inner.groups.insert(key, seen);
+                true
+            }
+        }
+    }
+
+    /// What was there.
+    pub fn group_gone(&self, key: &GroupKey) -> Option<Seen> {
+        self.write().groups.remove(key)
+    }
+
+    /// A complete list of this resource: others of it are gone. Answers them.
+    pub fn groups_listed(&self, (group, plural): (&str, &str), there: &BTreeSet<GroupKey>) -> Vec<Seen> {
+        let mut inner = self.write();
+        let gone: Vec<GroupKey> = inner
+            .groups
+            .keys()
+            .filter(|key| key.group == group && key.plural == plural && !there.contains(key))
+            .cloned()
+            .collect();
+        gone.iter().filter_map(|key| inner.groups.remove(key)).collect()
+    }
+
+    /// The pods of a group.
+    pub fn pods(&self, namespace: &Arc<str>, group: &Arc<str>) -> PodCount {
+        let key = (namespace.clone(), group.clone());
+        self.read().counts.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Answers the group if its count changed. None as `pod`: it is gone.
+    pub fn pod_seen(&self, namespace: &Arc<str>, name: &Arc<str>, pod: Option<PodSeen>) -> Option<Arc<str>> {
+        let mut inner = self.write();
+        let key = (namespace.clone(), name.clone());
+        let held = match pod.clone() {
+            Some(pod) => inner.pods.insert(key, pod),
+            None => inner.pods.remove(&key),
+        };
+        if held == pod {
+            return None;
+        }
+        let group = held.as_ref().or(pod.as_ref()).map(|pod| pod.group.clone());
+        if let Some(held) = held {
+            inner.count(namespace, &held, u32::saturating_sub);
+        }
+        if let Some(pod) = pod {
+            inner.count(namespace, &pod, u32::saturating_add);
+        }
+        group
+    }
+
+    /// Names of all pods that are known, by namespace.
+    pub fn pod_names(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        self.read().pods.keys().cloned().collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn count(&mut self, namespace: &Arc<str>, pod: &PodSeen, change: fn(u32, u32) -> u32) {
+        let key = (namespace.clone(), pod.group.clone());
+        let count = self.counts.entry(key.clone()).or_default();
+        count.active = change(count.active, u32::from(pod.active));
+        count.bound = change(count.bound, u32::from(pod.active && pod.bound));
+        count.succeeded = change(count.succeeded, u32::from(pod.succeeded));
+        if *count == PodCount::default() {
+            self.counts.remove(&key);
+        }
+    }
+}
+
+fn newer(jobs: &mut HashMap<JobKey, Seen>, key: JobKey, seen: Seen) -> bool {
+    match jobs.get(&key) {
+        Some(held) if held.uid == seen.uid && held.version() >= seen.version() => false,
+        Some(_) | None => {
+            jobs.insert(key, seen);
+            true
+        }
+    }
+}
+
+/// The controller of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controller<'o> {
+    /// Its kind.
+    pub kind: &'o str,
+    /// Its name.
+    pub name: &'o str,
+    /// Its UID.
+    pub uid: &'o str,
+}
+
+/// Who controls the object, by its owner references.
+pub fn controller(object: &Value) -> Option<Controller<'_>> {
+    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+    let owner = owners
+        .iter()
+        .find(|owner| owner["controller"].as_bool().unwrap_or(false))?;
+    Some(Controller {
+        kind: owner["kind"].as_str()?,
+        name: owner["name"].as_str()?,
+        uid: owner["uid"].as_str()?,
+    })
+}

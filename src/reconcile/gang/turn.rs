@@ -1,0 +1,263 @@
+//! One turn of one job: observe, plan, execute, learn, until nothing is left to do.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::cluster::{GROUP_APIS, GangCluster, is_dispatched};
+use super::execute::{Done, Failure, Step, Why, execute};
+use super::metrics::GangMetrics;
+use super::observed::{LauncherSeen, Observed};
+use super::plan::{Plan, plan};
+use super::store::{JobKey, Seen};
+use crate::gang::Notice;
+use crate::reconcile::events::{Note, Notes};
+use crate::workload::jobs::job_kind;
+
+/// More steps in one turn than any plan needs: something disagrees with itself.
+const MOST_STEPS: usize = 16;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Takes turns.
+pub struct Turns {
+    cluster: Arc<GangCluster>,
+    notes: Notes,
+    metrics: Arc<GangMetrics>,
+}
+
+impl Turns {
+    /// Over this cluster.
+    pub fn new(cluster: Arc<GangCluster>, notes: Notes, metrics: Arc<GangMetrics>) -> Self {
+        Self {
+            cluster,
+            notes,
+            metrics,
+        }
+    }
+
+    /// One turn. Answers when to look again even if nothing changes, and whether it failed.
+    pub async fn take(&self, key: &JobKey, failures: u32) -> (Option<Duration>, bool) {
+        let mut previous: Vec<Step> = Vec::new();
+        let mut taken = 0;
+        loop {
+            let now = Instant::now();
+            let Some(observed) = self.observe(key, now) else {
+                self.cluster.forget(key);
+                self.metrics.held.gone(key);
+                return (None, false);
+            };
+            let Plan {
+                steps,
+                notices,
+                look_again,
+                keeps_hold: _,
+            } = plan(&observed, now);
+            for notice in notices {
+                self.note(&observed, notice);
+            }
+            if steps.is_empty() {
+                return (look_again, false);
+            }
+            if steps == previous || taken > MOST_STEPS {
+                return (Some(pause(failures)), true);
+            }
+            for step in &steps {
+                taken += 1;
+                let result = execute(&self.cluster.clients.calls, step).await;
+                self.metrics
+                    .step(step.name(), result.as_ref().err().map_or("ok", Failure::name));
+                tracing::debug!(job = %key, step = step.name(), ok = result.is_ok(), "step");
+                match result {
+                    Ok(Done::LauncherDeleted) => {
+                        self.learn(&observed, step, Done::LauncherDeleted);
+                        return (Some(FIRST_PAUSE), false);
+                    }
+                    Ok(done) => self.learn(&observed, step, done),
+                    Err(Failure::Stale(done)) => {
+                        self.absorb(done);
+                        break;
+                    }
+                    Err(failure) => return (Some(self.suffer(&observed, step, failure, failures)), true),
+                }
+            }
+            previous = steps;
+        }
+    }
+
+    fn observe(&self, key: &JobKey, now: Instant) -> Option<Observed<'_>> {
+        let cluster = &self.cluster;
+        let job = cluster.store.job(key)?;
+        let kind = job_kind(&key.resource.api_version(), key.resource.kind)?;
+        let knows = GROUP_APIS
+            .iter()
+            .filter(|api| cluster.knows(**api))
+            .map(|api| (api.group, api.plural))
+            .collect();
+        let mut observed = Observed {
+            key: key.clone(),
+            kind,
+            job,
+            label: cluster.namespaces.gang(&key.namespace),
+            dispatched: is_dispatched(&cluster.namespaces, &key.namespace),
+            served: cluster.served(),
+            facts: cluster.facts(),
+            hold_timeout: cluster.configuration.hold_timeout,
+            delete_on_finish: cluster.configuration.delete_on_finish,
+            knows,
+            groups: &cluster.store,
+            memory: cluster.memory(key),
+        };
+        let held = observed.is_held();
+        self.metrics.held.is(key, held, now);
+        match (held, observed.memory.held_since) {
+            (true, None) => {
+                cluster.remember(key, |memory| memory.held_since = Some(now));
+                observed.memory.held_since = Some(now);
+            }
+            (false, Some(_)) => {
+                cluster.remember(key, |memory| {
+                    memory.held_since = None;
+                    memory.launcher = LauncherSeen::Unknown;
+                });
+                observed.memory.held_since = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+        Some(observed)
+    }
+
+    fn learn(&self, observed: &Observed<'_>, step: &Step, done: Done) {
+        let key = &observed.key;
+        match (step, &done) {
+            (Step::Create { .. } | Step::Update { .. } | Step::Look { .. }, Done::Group(_, seen)) => {
+                let uid = seen.uid.clone();
+                self.cluster.remember(key, |memory| {
+                    memory.proven.insert(uid);
+                    memory.met_owner = 0;
+                });
+            }
+            (_, Done::LauncherGood) => self
+                .cluster
+                .remember(key, |memory| memory.launcher = LauncherSeen::Good),
+            (_, Done::LauncherDeleted) => {
+                self.cluster.remember(key, |memory| {
+                    memory.launcher = LauncherSeen::Deleted(Instant::now())
+                });
+            }
+            (_, Done::LauncherAbsent) => {
+                // After a delete it is awaited; without one, it will be made from the marked template.
+                if observed.memory.launcher == LauncherSeen::Unknown {
+                    self.cluster
+                        .remember(key, |memory| memory.launcher = LauncherSeen::Good);
+                }
+            }
+            _ => {}
+        }
+        if let Some((reason, message)) = effect(step) {
+            self.notes
+                .about(reference(observed), Note::normal(reason, message));
+        }
+        self.absorb(done);
+    }
+
+    fn absorb(&self, done: Done) {
+        let store = &self.cluster.store;
+        match done {
+            Done::Group(key, seen) => {
+                store.group_seen(key, seen);
+            }
+            Done::NoGroup(key) => {
+                store.group_gone(&key);
+            }
+            Done::Job(key, seen) => {
+                store.job_seen(key, seen);
+            }
+            Done::NoJob(key) => {
+                store.job_gone(&key);
+            }
+            Done::LauncherGood | Done::LauncherAbsent | Done::LauncherDeleted => {}
+        }
+    }
+
+    fn suffer(&self, observed: &Observed<'_>, step: &Step, failure: Failure, failures: u32) -> Duration {
+        let words = match failure {
+            Failure::Stale(_) => String::new(),
+            Failure::Owned { message } => {
+                self.cluster
+                    .remember(&observed.key, |memory| memory.met_owner += 1);
+                message
+            }
+            Failure::Refused { message } => {
+                let note = Note::warning("PodGroupRefused", format!("{}: {message}", step.name()));
+                self.notes.about(reference(observed), note);
+                message
+            }
+            Failure::Unavailable { words } => words,
+        };
+        tracing::warn!(job = %observed.key, step = step.name(), words, "a step of a gang failed; it is tried again");
+        pause(failures)
+    }
+
+    fn note(&self, observed: &Observed<'_>, notice: Notice) {
+        let reason = notice.reason.name();
+        let note = match notice.reason.is_warning() {
+            true => Note::warning(reason, notice.sentence),
+            false => Note::normal(reason, notice.sentence),
+        };
+        self.notes.about(reference(observed), note);
+    }
+}
+
+/// What a person should hear of a write that took effect.
+fn effect(step: &Step) -> Option<(&'static str, String)> {
+    let object = |object: &serde_json::Value| {
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        format!("{} {}", text("/kind"), text("/metadata/name"))
+    };
+    match step {
+        Step::Create { object: made, .. } => Some(("PodGroupCreated", format!("made {}", object(made)))),
+        Step::Update { object: made, .. } => Some((
+            "PodGroupUpdated",
+            format!("changed {} as the job did", object(made)),
+        )),
+        Step::Delete { key, .. } => Some(("PodGroupDeleted", format!("deleted {} {}", key.plural, key.name))),
+        Step::PatchJob {
+            why: Why::Release, ..
+        } => Some((
+            "Released",
+            "its hold is over, and its operator starts it".to_owned(),
+        )),
+        Step::PatchJob {
+            why: Why::Mark | Why::StandDown,
+            ..
+        }
+        | Step::Look { .. }
+        | Step::Launcher { .. } => None,
+    }
+}
+
+fn reference(observed: &Observed<'_>) -> ObjectReference {
+    let Seen { uid, .. } = &observed.job;
+    ObjectReference {
+        api_version: Some(observed.key.resource.api_version()),
+        kind: Some(observed.key.resource.kind.to_owned()),
+        namespace: Some(observed.key.namespace.to_string()),
+        name: Some(observed.key.name.to_string()),
+        uid: Some(uid.to_string()),
+        ..ObjectReference::default()
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(1 << failures.min(8))
+        .min(LONGEST_PAUSE)
+}

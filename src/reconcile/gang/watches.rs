@@ -1,0 +1,423 @@
+//! The watches of one cluster: what it serves is asked when its CRDs change; only what is served is watched, and nothing
+//! at all while no namespace asks for gangs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{ApiResource, PartialObjectMeta};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::cluster::{GROUP_APIS, GangCluster, GroupApi};
+use super::probe::{self, Native};
+use super::store::{GroupKey, JobKey, PodSeen, Seen};
+use crate::cluster::api::CallError;
+use crate::cluster::discovery::Served;
+use crate::cluster::raw::RawObject;
+use crate::cluster::watch::{Watched, follow};
+use crate::names;
+use crate::reconcile::events::{Note, Notes};
+use crate::workload::Resource;
+use crate::workload::jobs::JOB_KINDS;
+
+/// After a change of a CRD the API server needs a moment to serve it, and changes come in flocks.
+const SETTLE: Duration = Duration::from_millis(300);
+/// What is built in changes only when the API server is started anew; nobody tells.
+const ASK_AGAIN: Duration = Duration::from_secs(600);
+const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// Keeps the watches until `stop`.
+pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: CancellationToken) {
+    let changed = Arc::new(Notify::new());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(definitions(
+        cluster.clients.watches.clone(),
+        changed.clone(),
+        stop.clone(),
+    ));
+    let mut running: BTreeMap<Watch, CancellationToken> = BTreeMap::new();
+    let mut ganged: Vec<Arc<str>> = Vec::new();
+    loop {
+        let now = cluster.namespaces.ganged();
+        if std::mem::replace(&mut ganged, now.clone()) != now {
+            // Jobs of other namespaces are not kept, so those of a new one must be listed.
+            stop_all(&mut running, |watch| matches!(watch, Watch::Jobs(_)));
+        }
+        let pause = match look(&cluster, &notes, !now.is_empty()).await {
+            Ok(served) => {
+                let wanted = wanted(&served, !now.is_empty() || cluster.store.has_held());
+                stop_all(&mut running, |watch| !wanted.contains(watch));
+                for watch in wanted {
+                    running.entry(watch).or_insert_with(|| {
+                        let token = stop.child_token();
+                        tasks.spawn(start(cluster.clone(), watch, token.clone()));
+                        token
+                    });
+                }
+                ASK_AGAIN
+            }
+            Err(error) => {
+                tracing::warn!(
+                    words = error.words(),
+                    "the cluster does not say what it serves; it is asked again"
+                );
+                ASK_AFTER_FAILURE
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = changed.notified() => tokio::time::sleep(SETTLE).await,
+            () = cluster.namespaces.gangs_changed.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Asks what is served, and whether native groups work. While no namespace asks for gangs, nothing is tried.
+async fn look(cluster: &GangCluster, notes: &Notes, needed: bool) -> Result<Served, CallError> {
+    let served = Served::ask(cluster.clients.calls.client(), &groups()).await?;
+    let native = match needed {
+        true => probe::native(cluster, &served).await?,
+        false => Native::Off,
+    };
+    let version = match native {
+        Native::On(version) => Some(version),
+        Native::Off | Native::GateOff => None,
+        Native::ApiOff => {
+            let sentence = "pods may name a scheduling group, but scheduling.k8s.io serves no PodGroup: a scheduler with the \
+                            feature GenericWorkload schedules no pod at all until --runtime-config=scheduling.k8s.io/v1beta1=true \
+                            is set";
+            tracing::error!("{sentence}");
+            let about = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Namespace".to_owned()),
+                name: Some(cluster.own_namespace.clone()),
+                ..ObjectReference::default()
+            };
+            notes.about(about, Note::warning("PodGroupsNotServed", sentence));
+            None
+        }
+    };
+    cluster.serve(&served, version);
+    Ok(served)
+}
+
+/// One list that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watch {
+    Jobs(Resource),
+    Groups(GroupApi, &'static str),
+    Pods,
+    PriorityClasses,
+    RuntimeClasses,
+}
+
+fn groups() -> Vec<&'static str> {
+    let jobs = JOB_KINDS.iter().map(|kind| kind.resource().group);
+    let groups = jobs.chain(GROUP_APIS.iter().map(|api| api.group));
+    groups.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Jobs are always looked at, since a hold may be left from before; all else only where gangs are asked for.
+fn wanted(served: &Served, needed: bool) -> BTreeSet<Watch> {
+    let jobs = JOB_KINDS
+        .iter()
+        .map(|kind| kind.resource())
+        .filter(|names| served.has(names.group, names.version, names.plural))
+        .map(Watch::Jobs);
+    let groups = GROUP_APIS.iter().filter_map(|api| {
+        Some(Watch::Groups(
+            *api,
+            served.first(api.group, api.versions, api.plural)?,
+        ))
+    });
+    let always = [Watch::Pods, Watch::PriorityClasses, Watch::RuntimeClasses];
+    match needed {
+        true => jobs.chain(groups).chain(always).collect(),
+        false => jobs.collect(),
+    }
+}
+
+fn stop_all(running: &mut BTreeMap<Watch, CancellationToken>, which: impl Fn(&Watch) -> bool) {
+    running.retain(|watch, token| {
+        let stays = !which(watch);
+        if !stays {
+            token.cancel();
+        }
+        stays
+    });
+}
+
+async fn definitions(client: Client, changed: Arc<Notify>, stop: CancellationToken) {
+    let ours = groups();
+    let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
+    follow(api, watcher::Config::default(), stop, move |watched| match watched {
+        Watched::Event(Event::Apply(definition) | Event::Delete(definition)) => {
+            let name = definition.name_any();
+            if ours.iter().any(|group| name.ends_with(&format!(".{group}"))) {
+                changed.notify_one();
+            }
+        }
+        Watched::Event(Event::InitDone) => changed.notify_one(),
+        Watched::Event(Event::Init | Event::InitApply(_)) => {}
+        Watched::Failed(error) => {
+            tracing::warn!(%error, "CustomResourceDefinitions cannot be watched; kinds installed later are found late");
+        }
+    })
+    .await;
+}
+
+async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken) {
+    let client = cluster.clients.watches.clone();
+    let all = watcher::Config::default();
+    match watch {
+        Watch::Jobs(names) => {
+            let api: Api<RawObject> = Api::all_with(
+                client,
+                &resource(names.group, names.version, names.plural, names.kind),
+            );
+            follow(api, all, stop, jobs_sink(cluster, names)).await;
+        }
+        Watch::Groups(group, version) => {
+            let api: Api<RawObject> =
+                Api::all_with(client, &resource(group.group, version, group.plural, group.kind));
+            follow(api, all, stop, groups_sink(cluster, group)).await;
+        }
+        Watch::Pods => {
+            let api: Api<RawObject> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
+            follow(api, all.labels(names::POD_GROUP), stop, pods_sink(cluster)).await;
+        }
+        Watch::PriorityClasses => {
+            let sink = classes_sink(cluster, |cluster, classes| cluster.priority_classes(classes));
+            follow(Api::<PriorityClass>::all(client), all, stop, sink).await;
+        }
+        Watch::RuntimeClasses => {
+            let sink = classes_sink(cluster, |cluster, classes| cluster.runtime_classes(classes));
+            follow(Api::<RuntimeClass>::all(client), all, stop, sink).await;
+        }
+    }
+}
+
+fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: format!("{group}/{version}"),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut there: BTreeSet<JobKey> = BTreeSet::new();
+    move |watched| {
+        let seen = |object: &RawObject| -> Option<(JobKey, Seen)> {
+            let key = JobKey {
+                resource: names,
+                namespace: object.namespace()?.into(),
+                name: object.name_any().into(),
+            };
+            let seen = seen(object)?;
+            let is_held = seen
+                .object
+                .pointer("/metadata/annotations")
+                .is_some_and(|all| all.get(names::HELD).is_some());
+            (is_held || cluster.namespaces.gang(&key.namespace).is_some()).then_some((key, seen))
+        };
+        match watched {
+            Watched::Event(Event::Init) => there.clear(),
+            Watched::Event(Event::InitApply(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    there.insert(key.clone());
+                    cluster.store.job_seen(key.clone(), seen);
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Event(Event::InitDone) => {
+                for key in cluster.store.jobs_listed(names, &there) {
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Event(Event::Apply(object)) => {
+                if let Some((key, seen)) = seen(&object)
+                    && cluster.store.job_seen(key.clone(), seen)
+                {
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Event(Event::Delete(object)) => {
+                if let Some((key, _)) = seen(&object) {
+                    cluster.store.job_gone(&key);
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Failed(error) => tracing::warn!(%error, kind = names.kind, "jobs cannot be watched"),
+        }
+    }
+}
+
+fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut there: BTreeSet<GroupKey> = BTreeSet::new();
+    move |watched| {
+        let seen = |object: &RawObject| -> Option<(GroupKey, Seen)> {
+            let key = GroupKey {
+                group: api.group,
+                plural: api.plural,
+                namespace: object.namespace()?.into(),
+                name: object.name_any().into(),
+            };
+            Some((key, seen(object)?))
+        };
+        match watched {
+            Watched::Event(Event::Init) => there.clear(),
+            Watched::Event(Event::InitApply(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    there.insert(key.clone());
+                    cluster.store.group_seen(key, seen);
+                }
+            }
+            Watched::Event(Event::InitDone) => {
+                cluster.store.groups_listed((api.group, api.plural), &there);
+                cluster.groups_known(api);
+                cluster.look_at_all();
+            }
+            Watched::Event(Event::Apply(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    let about = seen.clone();
+                    if cluster.store.group_seen(key.clone(), seen) {
+                        cluster.look_at_jobs_of(&key, &about);
+                    }
+                }
+            }
+            Watched::Event(Event::Delete(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    cluster.store.group_gone(&key);
+                    cluster.look_at_jobs_of(&key, &seen);
+                }
+            }
+            Watched::Failed(error) => {
+                tracing::warn!(%error, group = api.group, "PodGroups cannot be watched")
+            }
+        }
+    }
+}
+
+fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut there: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
+    move |watched| {
+        let identity = |object: &RawObject| -> Option<(Arc<str>, Arc<str>)> {
+            Some((object.namespace()?.into(), object.name_any().into()))
+        };
+        let changed = match watched {
+            Watched::Event(Event::Init) => {
+                there.clear();
+                Vec::new()
+            }
+            Watched::Event(Event::InitApply(object)) => {
+                let Some((namespace, name)) = identity(&object) else {
+                    return;
+                };
+                there.insert((namespace.clone(), name.clone()));
+                let group = cluster.store.pod_seen(&namespace, &name, pod(&object));
+                group.map(|group| (namespace, group)).into_iter().collect()
+            }
+            Watched::Event(Event::InitDone) => {
+                let gone = cluster
+                    .store
+                    .pod_names()
+                    .into_iter()
+                    .filter(|pod| !there.contains(pod));
+                let changed = gone.filter_map(|(namespace, name)| {
+                    Some((
+                        namespace.clone(),
+                        cluster.store.pod_seen(&namespace, &name, None)?,
+                    ))
+                });
+                changed.collect()
+            }
+            Watched::Event(Event::Apply(object)) => {
+                let Some((namespace, name)) = identity(&object) else {
+                    return;
+                };
+                let group = cluster.store.pod_seen(&namespace, &name, pod(&object));
+                group.map(|group| (namespace, group)).into_iter().collect()
+            }
+            Watched::Event(Event::Delete(object)) => {
+                let Some((namespace, name)) = identity(&object) else {
+                    return;
+                };
+                let group = cluster.store.pod_seen(&namespace, &name, None);
+                group.map(|group| (namespace, group)).into_iter().collect()
+            }
+            Watched::Failed(error) => {
+                tracing::warn!(%error, "pods of gangs cannot be watched");
+                return;
+            }
+        };
+        for (namespace, group) in changed {
+            cluster.look_at_job_of_pods(&namespace, &group);
+        }
+    }
+}
+
+/// What a pod says of its group and of its end.
+fn pod(object: &RawObject) -> Option<PodSeen> {
+    let pod: serde_json::Value = serde_json::from_str(object.json()).ok()?;
+    let group = pod.pointer("/metadata/labels")?.get(names::POD_GROUP)?.as_str()?;
+    let phase = pod.pointer("/status/phase").and_then(serde_json::Value::as_str);
+    Some(PodSeen {
+        group: group.into(),
+        active: !matches!(phase, Some("Succeeded" | "Failed")),
+        bound: pod
+            .pointer("/spec/nodeName")
+            .is_some_and(serde_json::Value::is_string),
+        succeeded: phase == Some("Succeeded"),
+    })
+}
+
+fn seen(object: &RawObject) -> Option<Seen> {
+    Seen::of(serde_json::from_str(object.json()).ok()?)
+}
+
+/// Few and rarely changed: the whole list is handed over at each change.
+fn classes_sink<K: ResourceExt + Clone>(
+    cluster: Arc<GangCluster>,
+    hand_over: impl Fn(&GangCluster, &BTreeMap<String, K>) + Send + 'static,
+) -> impl FnMut(Watched<K>) + Send
+where
+    K: Send + 'static,
+{
+    let mut classes: BTreeMap<String, K> = BTreeMap::new();
+    let mut complete = false;
+    move |watched| {
+        match watched {
+            Watched::Event(Event::Init) => {
+                classes.clear();
+                complete = false;
+            }
+            Watched::Event(Event::InitApply(class) | Event::Apply(class)) => {
+                classes.insert(class.name_any(), class);
+            }
+            Watched::Event(Event::Delete(class)) => {
+                classes.remove(&class.name_any());
+            }
+            Watched::Event(Event::InitDone) => complete = true,
+            Watched::Failed(error) => {
+                tracing::warn!(%error, "classes cannot be watched");
+                return;
+            }
+        }
+        if complete {
+            hand_over(&cluster, &classes);
+        }
+    }
+}
