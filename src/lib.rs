@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod names;
 pub mod placement;
 pub mod pod;
+pub mod quantity;
 pub mod reconcile;
 pub mod telemetry;
 pub mod tls;
