@@ -10,6 +10,7 @@ pub mod args;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
+pub mod config;
 pub mod gang;
 pub mod names;
 pub mod placement;

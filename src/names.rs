@@ -64,6 +64,10 @@ pub const GANG_SCHEDULER: &str = "portcullis.dev/gang-scheduler";
 pub const GANG_SCHEDULING: &str = "portcullis.dev/gang-scheduling";
 /// Annotation of a job: the PodGroup of this name, which nobody controls, is the job's.
 pub const ADOPT_PODGROUP: &str = "portcullis.dev/adopt-podgroup";
+/// Annotation of a job that we suspended until its PodGroup exists. Whoever removes it takes the suspend over.
+pub const HELD: &str = "portcullis.dev/held";
+/// Label of the pods of a gang, and of the templates that they come from: the name of their PodGroup.
+pub const POD_GROUP: &str = "portcullis.dev/pod-group";
 /// Annotation of a job whose PodGroup somebody else manages; removing it lets us try again.
 pub const STAND_DOWN: &str = "portcullis.dev/stand-down";
 /// Label of the PodGroups and Workloads that we made: UID of the job.

@@ -8,6 +8,7 @@ use serde_json::Value;
 pub mod back_end;
 pub mod coscheduling;
 pub mod facts;
+mod group_label;
 pub mod marks;
 pub mod name;
 pub mod native;

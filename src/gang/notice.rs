@@ -104,6 +104,20 @@ reasons! {
     PriorityClassIgnored normal,
     /// Devices have no amount that could be summed.
     ResourceClaimsNotCounted normal,
+    /// A stored job cannot be read or has a value that admission would refuse.
+    InvalidJob warning,
+    /// The gang scheduler's API is not there, or not switched on.
+    GangSchedulerNotServed warning,
+    /// Pods of the namespace are dispatched one by one.
+    GangUnsupported warning,
+    /// The job started before its templates named a group.
+    NotGangScheduled warning,
+    /// The PodGroup's name is taken.
+    PodGroupConflict warning,
+    /// The PodGroup could not be made in time.
+    HoldTimedOut warning,
+    /// A native group waits, which its pods do not say.
+    WaitingForGang normal,
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub trait WorkloadKind: Sync {
 }
 
 /// The names of a kind in the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,

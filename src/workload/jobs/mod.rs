@@ -73,6 +73,12 @@ pub trait JobKind: Sync {
         false
     }
 
+    /// Whether its operator makes the launcher while the job is suspended, and later takes only labels and annotations
+    /// of a changed template over to it.
+    fn makes_launcher_early(&self) -> bool {
+        false
+    }
+
     /// Where the job itself describes a group to the scheduler, if users can do that in this kind.
     fn own_group(&self) -> Option<&'static [&'static str]> {
         None

@@ -61,6 +61,10 @@ impl JobKind for MpiJob {
         is_complete && kubeflow::is_finished(job)
     }
 
+    fn makes_launcher_early(&self) -> bool {
+        true
+    }
+
     fn is_rigid(&self) -> bool {
         true // mpirun waits for every host of its list
     }
