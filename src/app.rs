@@ -85,8 +85,17 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     // The webhook needs no answer of the API server, so it does not wait for one.
     let namespaces: Arc<Namespaces> = Arc::default();
+    let gangs = Arc::new(GangCluster::new(
+        clients.clone(),
+        namespaces.clone(),
+        configuration,
+        args.namespace.clone(),
+    ));
     let webhook = Webhook {
-        routes: vec![Route::enrich(facts(&args.namespace, &namespaces))],
+        routes: vec![
+            Route::enrich(facts(&args.namespace, &namespaces)),
+            Route::gangs(gangs.clone()),
+        ],
         resolver: certificate.clone(),
         metrics: metrics.clone(),
         limits: Limits::default(),
@@ -103,12 +112,6 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .join()
     );
     tasks.spawn(beat(health.beat("reconcile"), end.clone()));
-    let gangs = Arc::new(GangCluster::new(
-        clients.clone(),
-        namespaces.clone(),
-        configuration,
-        args.namespace.clone(),
-    ));
     tasks.spawn(keep_gangs(
         gangs,
         metrics.gangs.clone(),

@@ -28,8 +28,8 @@ pub struct Edit {
     pub patch: Patch,
     /// The part of the received object that they touch.
     pub touched: Value,
-    /// Where in the object the pod is that must still be readable afterwards.
-    pub at: PodPath,
+    /// Where in the object the pod is that must still be readable afterwards; none if there is none.
+    pub at: Option<PodPath>,
 }
 
 /// Why a request was answered as it was: metric label and audit annotation.
@@ -63,6 +63,10 @@ pub enum Reason {
     Protected,
     /// A kind or operation that admission has nothing to do with, but that we know.
     NotMutated,
+    /// A job got the marks of its gang, or its hold.
+    Ganged,
+    /// A job that is no gang, or none of ours.
+    NoGang,
     /// A subresource.
     Subresource,
     /// A kind, version or operation that we do not know.
@@ -88,6 +92,8 @@ impl Reason {
             Self::Terminating => "terminating",
             Self::Protected => "protected",
             Self::NotMutated => "not-mutated",
+            Self::Ganged => "ganged",
+            Self::NoGang => "no-gang",
             Self::Subresource => "subresource",
             Self::Unknown => "unknown",
         }
@@ -103,6 +109,8 @@ pub enum Rule {
     GatedValue,
     /// The reconciler could not read it.
     Unreadable,
+    /// A gang that could never start, or that nobody could make.
+    InvalidGang,
 }
 
 impl Rule {
@@ -113,6 +121,7 @@ impl Rule {
             Self::ReservedKey => "reserved-key",
             Self::GatedValue => "gated-value",
             Self::Unreadable => "unreadable",
+            Self::InvalidGang => "invalid-gang",
         }
     }
 
@@ -121,7 +130,7 @@ impl Rule {
     pub fn status(self) -> (u16, &'static str) {
         match self {
             Self::ReservedKey | Self::GatedValue => (403, "Forbidden"),
-            Self::Unreadable => (422, "Invalid"),
+            Self::Unreadable | Self::InvalidGang => (422, "Invalid"),
         }
     }
 }

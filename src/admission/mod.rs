@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub mod decide;
 pub mod facts;
+pub mod gang;
 pub mod mutate;
 pub mod policies;
 pub mod respond;
@@ -18,17 +19,25 @@ pub use facts::{Facts, NamespaceFacts, NamespaceLabels};
 pub use respond::Answer;
 pub use review::{Operation, Review};
 
+/// Answers one AdmissionReview about a job of a gang namespace, or a pod of a native group.
+pub fn admit_gang(body: &[u8], facts: &dyn gang::GangFacts) -> Answer {
+    answer(body, |review| gang::decide(review, facts))
+}
+
 /// Answers one AdmissionReview: the whole pipeline, pure, for the mutating webhook.
 ///
 /// Never panics: a fault of ours becomes a 500 that carries the request's UID, so that `failurePolicy` decides.
 pub fn admit(body: &[u8], facts: &dyn NamespaceFacts) -> Answer {
+    answer(body, |review| {
+        decide::decide(review, &Facts::gather(review, facts))
+    })
+}
+
+fn answer(body: &[u8], decide: impl Fn(&Review<'_>) -> decide::Decision) -> Answer {
     let review = match Review::parse(body) {
         Ok(review) => review,
         Err(error) => return respond::bad_review(&error),
     };
-    catch_unwind(AssertUnwindSafe(|| {
-        let facts = Facts::gather(&review, facts);
-        respond::respond(&review, decide::decide(&review, &facts))
-    }))
-    .unwrap_or_else(|_| respond::fault(&review))
+    catch_unwind(AssertUnwindSafe(|| respond::respond(&review, decide(&review))))
+        .unwrap_or_else(|_| respond::fault(&review))
 }

@@ -93,7 +93,7 @@ fn edited(edited: Reason, complete: Reason, edits: &Edits<'_>, warnings: Vec<War
     let edit = Edit {
         patch: edits.patch(),
         touched: edits.touched(),
-        at: edits.at(),
+        at: Some(edits.at()),
     };
     Decision::Edit(edited, edit, warnings)
 }

@@ -125,9 +125,11 @@ fn tried(edit: Edit) -> Result<Vec<u8>, RejectedPatch> {
         at,
     } = edit;
     json_patch::patch(&mut touched, &patch).map_err(RejectedPatch::Apply)?;
-    let pod = at.keys().iter().try_fold(&touched, |object, key| object.get(key));
-    let pod = pod.map(Value::to_string).unwrap_or_default();
-    PodView::read(&pod).map_err(RejectedPatch::Read)?;
+    if let Some(at) = at {
+        let pod = at.keys().iter().try_fold(&touched, |object, key| object.get(key));
+        let pod = pod.map(Value::to_string).unwrap_or_default();
+        PodView::read(&pod).map_err(RejectedPatch::Read)?;
+    }
     serde_json::to_vec(&patch).map_err(RejectedPatch::Write)
 }
 
@@ -305,7 +307,7 @@ mod tests {
         let edit = Edit {
             patch: serde_json::from_value(patch).unwrap(),
             touched: json!({"metadata": {"labels": {}}, "spec": {"schedulingGates": [{"name": "a"}]}}),
-            at: PodPath::ITSELF,
+            at: Some(PodPath::ITSELF),
         };
         Decision::Edit(Reason::Gated, edit, Vec::new())
     }

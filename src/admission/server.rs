@@ -18,8 +18,9 @@ use tokio::time::Instant;
 
 use self::body::{announced, collect, is_plain_json};
 use self::refused::Refused;
-use super::policies::MUTATE_PATH;
-use super::{Answer, NamespaceFacts, admit};
+use super::gang::GangFacts;
+use super::policies::{GANGS_PATH, MUTATE_PATH};
+use super::{Answer, NamespaceFacts, admit, admit_gang};
 use crate::clock::parse_duration;
 use crate::telemetry::health::Beat;
 use crate::telemetry::logs::ADMISSION_THREAD;
@@ -46,6 +47,16 @@ impl Route {
             path: MUTATE_PATH,
             webhook: "enrich",
             admit: Box::new(move |body| admit(body, &*facts)),
+        }
+    }
+
+    /// The mutating webhook for gangs.
+    #[must_use]
+    pub fn gangs(facts: Arc<dyn GangFacts>) -> Self {
+        Self {
+            path: GANGS_PATH,
+            webhook: "gangs",
+            admit: Box::new(move |body| admit_gang(body, &*facts)),
         }
     }
 }

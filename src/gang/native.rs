@@ -11,7 +11,7 @@ use super::name::native_name;
 use super::pod_group::{PodGroup, metadata};
 
 /// The name of the one template that all roles share: a Workload has at most 8.
-pub(super) const TEMPLATE: &str = "gang";
+pub const TEMPLATE: &str = "gang";
 
 /// A version of `scheduling.k8s.io`; the first that is served is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,13 +3,17 @@
 use serde_json::{Value, json};
 
 use super::{
-    Layer, LayerKind, Layout, WebhookAddress, cel, condition, rules, template_conditions, template_rules,
+    Layer, LayerKind, Layout, WebhookAddress, cel, condition, gangs, rules, template_conditions,
+    template_rules,
 };
-use crate::names::{GATED, PORTCULLIS, TRUE};
+use crate::names::{GATED, POD_GROUP, PORTCULLIS, TRUE};
 use crate::workload::Treatment;
 
 /// Where the server answers reviews.
 pub const MUTATE_PATH: &str = "/mutate";
+
+/// Where the server answers reviews of jobs.
+pub const GANGS_PATH: &str = "/gangs";
 
 /// Seconds the API server waits (A2).
 const TIMEOUT_SECONDS: u8 = 2;
@@ -34,13 +38,46 @@ pub(super) fn render(layout: &Layout) -> Layer {
         layout,
         "templates.portcullis.dev",
         &template_rules(),
-        &[vec![not_us], template_conditions()].concat(),
+        &[vec![not_us.clone()], template_conditions()].concat(),
     );
+    let mut webhooks = vec![pods, templates, jobs(layout, &not_us)];
+    if !layout.inject {
+        webhooks.push(gang_pods(layout, &not_us));
+    }
     Layer::new(
         LayerKind::MutatingWebhookConfiguration,
         PORTCULLIS,
-        ("webhooks", json!([pods, templates])),
+        ("webhooks", json!(webhooks)),
     )
+}
+
+/// Jobs of gang namespaces. An API server without policies cannot hold a job while nothing of ours runs, so there the
+/// webhook fails closed.
+fn jobs(layout: &Layout, not_us: &Value) -> Value {
+    let top = condition("top", &format!("!{}", cel::controlled_by_other_than("CronJob")));
+    let mut webhook = webhook(
+        layout,
+        "jobs.portcullis.dev",
+        &gangs::job_rules(&["CREATE", "UPDATE"]),
+        &[not_us.clone(), top],
+    );
+    webhook["namespaceSelector"] = layout.ganged();
+    webhook["clientConfig"] = client_config(&layout.webhook, GANGS_PATH);
+    webhook
+}
+
+/// Pods of native groups, where no policy can put them in.
+fn gang_pods(layout: &Layout, not_us: &Value) -> Value {
+    let mut webhook = webhook(
+        layout,
+        "gang-pods.portcullis.dev",
+        &rules(Treatment::GatePod, &["CREATE"]),
+        std::slice::from_ref(not_us),
+    );
+    webhook["namespaceSelector"] = layout.ganged();
+    webhook["objectSelector"] = json!({"matchExpressions": [{"key": POD_GROUP, "operator": "Exists"}]});
+    webhook["clientConfig"] = client_config(&layout.webhook, GANGS_PATH);
+    webhook
 }
 
 /// A controller's pod that already carries gate and label and is none of Kueue's: nothing is left to do, and no
@@ -60,7 +97,7 @@ fn born_gated() -> String {
 fn webhook(layout: &Layout, name: &str, rules: &[Value], conditions: &[Value]) -> Value {
     json!({
         "name": name,
-        "clientConfig": client_config(&layout.webhook),
+        "clientConfig": client_config(&layout.webhook, MUTATE_PATH),
         "rules": rules,
         "failurePolicy": if layout.inject { "Ignore" } else { "Fail" },
         "matchPolicy": "Equivalent",
@@ -75,15 +112,15 @@ fn webhook(layout: &Layout, name: &str, rules: &[Value], conditions: &[Value]) -
 }
 
 /// Without `caBundle`: the running process writes it.
-fn client_config(address: &WebhookAddress) -> Value {
+fn client_config(address: &WebhookAddress, path: &str) -> Value {
     match address {
-        WebhookAddress::Url(base) => json!({"url": format!("{}{MUTATE_PATH}", base.trim_end_matches('/'))}),
+        WebhookAddress::Url(base) => json!({"url": format!("{}{path}", base.trim_end_matches('/'))}),
         WebhookAddress::Service {
             namespace,
             name,
             port,
         } => {
-            json!({"service": {"namespace": namespace, "name": name, "port": port, "path": MUTATE_PATH}})
+            json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
         }
     }
 }

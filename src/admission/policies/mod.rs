@@ -11,7 +11,7 @@ mod inject;
 
 use serde_json::{Value, json};
 
-pub use enrich::MUTATE_PATH;
+pub use enrich::{GANGS_PATH, MUTATE_PATH};
 
 use crate::names::{DISPATCH, GANG, NAMESPACE, PORTCULLIS};
 use crate::workload::{Treatment, WORKLOAD_KINDS};

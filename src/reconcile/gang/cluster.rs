@@ -9,6 +9,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 
 use super::observed::Memory;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
+use crate::admission::gang::GangFacts;
 use crate::cluster::client::Clients;
 use crate::cluster::discovery;
 use crate::cluster::namespaces::Namespaces;
@@ -232,4 +233,22 @@ pub(super) fn is_dispatched(namespaces: &Namespaces, namespace: &str) -> bool {
     namespaces
         .get(namespace)
         .is_some_and(|labels| labels.dispatch.is_some())
+}
+
+impl GangFacts for GangCluster {
+    fn label(&self, namespace: &str) -> Option<Arc<str>> {
+        self.namespaces.gang(namespace)
+    }
+
+    fn is_dispatched(&self, namespace: &str) -> bool {
+        is_dispatched(&self.namespaces, namespace)
+    }
+
+    fn served(&self) -> Served {
+        Self::served(self)
+    }
+
+    fn cluster(&self) -> Arc<ClusterFacts> {
+        self.facts()
+    }
 }

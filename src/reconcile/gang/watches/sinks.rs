@@ -1,0 +1,219 @@
+//! What becomes of the watches' events: the store is brought up to date, and the jobs they are about get a turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use kube::runtime::watcher::Event;
+
+use crate::cluster::raw::RawObject;
+use crate::cluster::watch::Watched;
+use crate::names;
+use crate::reconcile::gang::cluster::{GangCluster, GroupApi};
+use crate::reconcile::gang::store::{GroupKey, JobKey, PodSeen, Seen};
+use crate::workload::Resource;
+
+pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut there: BTreeSet<JobKey> = BTreeSet::new();
+    move |watched| {
+        let seen = |object: &RawObject| -> Option<(JobKey, Seen)> {
+            let key = JobKey {
+                resource: names,
+                namespace: object.namespace()?.into(),
+                name: object.name_any().into(),
+            };
+            let seen = seen(object)?;
+            let is_held = seen
+                .object
+                .pointer("/metadata/annotations")
+                .is_some_and(|all| all.get(names::HELD).is_some());
+            (is_held || cluster.namespaces.gang(&key.namespace).is_some()).then_some((key, seen))
+        };
+        match watched {
+            Watched::Event(Event::Init) => there.clear(),
+            Watched::Event(Event::InitApply(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    there.insert(key.clone());
+                    cluster.store.job_seen(key.clone(), seen);
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Event(Event::InitDone) => {
+                for key in cluster.store.jobs_listed(names, &there) {
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Event(Event::Apply(object)) => {
+                if let Some((key, seen)) = seen(&object)
+                    && cluster.store.job_seen(key.clone(), seen)
+                {
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Event(Event::Delete(object)) => {
+                if let Some((key, _)) = seen(&object) {
+                    cluster.store.job_gone(&key);
+                    cluster.queue.add(key);
+                }
+            }
+            Watched::Failed(error) => tracing::warn!(%error, kind = names.kind, "jobs cannot be watched"),
+        }
+    }
+}
+
+pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut there: BTreeSet<GroupKey> = BTreeSet::new();
+    move |watched| {
+        let seen = |object: &RawObject| -> Option<(GroupKey, Seen)> {
+            let key = GroupKey {
+                group: api.group,
+                plural: api.plural,
+                namespace: object.namespace()?.into(),
+                name: object.name_any().into(),
+            };
+            Some((key, seen(object)?))
+        };
+        match watched {
+            Watched::Event(Event::Init) => there.clear(),
+            Watched::Event(Event::InitApply(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    there.insert(key.clone());
+                    cluster.store.group_seen(key, seen);
+                }
+            }
+            Watched::Event(Event::InitDone) => {
+                cluster.store.groups_listed((api.group, api.plural), &there);
+                cluster.groups_known(api);
+                cluster.look_at_all();
+            }
+            Watched::Event(Event::Apply(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    let about = seen.clone();
+                    if cluster.store.group_seen(key.clone(), seen) {
+                        cluster.look_at_jobs_of(&key, &about);
+                    }
+                }
+            }
+            Watched::Event(Event::Delete(object)) => {
+                if let Some((key, seen)) = seen(&object) {
+                    cluster.store.group_gone(&key);
+                    cluster.look_at_jobs_of(&key, &seen);
+                }
+            }
+            Watched::Failed(error) => {
+                tracing::warn!(%error, group = api.group, "PodGroups cannot be watched")
+            }
+        }
+    }
+}
+
+pub(super) fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut there: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
+    move |watched| {
+        let identity = |object: &RawObject| -> Option<(Arc<str>, Arc<str>)> {
+            Some((object.namespace()?.into(), object.name_any().into()))
+        };
+        let changed = match watched {
+            Watched::Event(Event::Init) => {
+                there.clear();
+                Vec::new()
+            }
+            Watched::Event(Event::InitApply(object)) => {
+                let Some((namespace, name)) = identity(&object) else {
+                    return;
+                };
+                there.insert((namespace.clone(), name.clone()));
+                let group = cluster.store.pod_seen(&namespace, &name, pod(&object));
+                group.map(|group| (namespace, group)).into_iter().collect()
+            }
+            Watched::Event(Event::InitDone) => {
+                let gone = cluster
+                    .store
+                    .pod_names()
+                    .into_iter()
+                    .filter(|pod| !there.contains(pod));
+                let changed = gone.filter_map(|(namespace, name)| {
+                    Some((
+                        namespace.clone(),
+                        cluster.store.pod_seen(&namespace, &name, None)?,
+                    ))
+                });
+                changed.collect()
+            }
+            Watched::Event(Event::Apply(object)) => {
+                let Some((namespace, name)) = identity(&object) else {
+                    return;
+                };
+                let group = cluster.store.pod_seen(&namespace, &name, pod(&object));
+                group.map(|group| (namespace, group)).into_iter().collect()
+            }
+            Watched::Event(Event::Delete(object)) => {
+                let Some((namespace, name)) = identity(&object) else {
+                    return;
+                };
+                let group = cluster.store.pod_seen(&namespace, &name, None);
+                group.map(|group| (namespace, group)).into_iter().collect()
+            }
+            Watched::Failed(error) => {
+                tracing::warn!(%error, "pods of gangs cannot be watched");
+                return;
+            }
+        };
+        for (namespace, group) in changed {
+            cluster.look_at_job_of_pods(&namespace, &group);
+        }
+    }
+}
+
+/// What a pod says of its group and of its end.
+fn pod(object: &RawObject) -> Option<PodSeen> {
+    let pod: serde_json::Value = serde_json::from_str(object.json()).ok()?;
+    let group = pod.pointer("/metadata/labels")?.get(names::POD_GROUP)?.as_str()?;
+    let phase = pod.pointer("/status/phase").and_then(serde_json::Value::as_str);
+    Some(PodSeen {
+        group: group.into(),
+        active: !matches!(phase, Some("Succeeded" | "Failed")),
+        bound: pod
+            .pointer("/spec/nodeName")
+            .is_some_and(serde_json::Value::is_string),
+        succeeded: phase == Some("Succeeded"),
+    })
+}
+
+fn seen(object: &RawObject) -> Option<Seen> {
+    Seen::of(serde_json::from_str(object.json()).ok()?)
+}
+
+/// Few and rarely changed: the whole list is handed over at each change.
+pub(super) fn classes_sink<K: ResourceExt + Clone>(
+    cluster: Arc<GangCluster>,
+    hand_over: impl Fn(&GangCluster, &BTreeMap<String, K>) + Send + 'static,
+) -> impl FnMut(Watched<K>) + Send
+where
+    K: Send + 'static,
+{
+    let mut classes: BTreeMap<String, K> = BTreeMap::new();
+    let mut complete = false;
+    move |watched| {
+        match watched {
+            Watched::Event(Event::Init) => {
+                classes.clear();
+                complete = false;
+            }
+            Watched::Event(Event::InitApply(class) | Event::Apply(class)) => {
+                classes.insert(class.name_any(), class);
+            }
+            Watched::Event(Event::Delete(class)) => {
+                classes.remove(&class.name_any());
+            }
+            Watched::Event(Event::InitDone) => complete = true,
+            Watched::Failed(error) => {
+                tracing::warn!(%error, "classes cannot be watched");
+                return;
+            }
+        }
+        if complete {
+            hand_over(&cluster, &classes);
+        }
+    }
+}
