@@ -74,7 +74,7 @@ async fn each_unsafe_kubeconfig_is_refused_with_its_own_reason(rig: Arc<Rig>) ->
         (
             "garbage",
             "{no kubeconfig".to_owned(),
-            "UnsafeKubeconfig",
+            "UnusableKubeconfig",
             "cannot be read",
         ),
         (
@@ -127,7 +127,7 @@ async fn a_missing_secret_is_told_and_found_when_it_comes(rig: Arc<Rig>) -> Resu
     let patch = json!({"stringData": {"config": "apiVersion: v1\nkind: Config\ncurrent-context: x\n"}});
     rig.patch(At::Manager, "portcullis-system", "secret/bad-secret", patch)
         .await?;
-    rig.until_cluster("bad-secret", "UnsafeKubeconfig", "names no context")
+    rig.until_cluster("bad-secret", "UnusableKubeconfig", "names no context")
         .await?;
     rig.unregister("bad-secret").await
 }
