@@ -51,14 +51,15 @@ pub fn init(format: LogFormat, level: &str) -> Result<Flush, LogError> {
     Ok(flush)
 }
 
-/// A level for everything of ours; what others say is heard from `warn` on, unless the text names a target.
+/// A level for everything of ours; what others say is heard from `warn` on, unless the text names a target. Not kube:
+/// its lines name neither the cluster nor what was asked, and ours say the same with both.
 ///
 /// # Errors
 /// If the text is neither a level nor a list of directives.
 pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
     let is_plain = level.parse::<tracing::Level>().is_ok();
     let directives = if is_plain {
-        format!("warn,portcullis={level}")
+        format!("warn,kube_client=off,kube_runtime=off,portcullis={level}")
     } else {
         level.to_owned()
     };

@@ -19,6 +19,7 @@ use crate::cluster::api::CallError;
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
 use crate::names;
+use crate::words::chain;
 
 /// Options of `portcullis status`.
 #[derive(Args, Debug)]
@@ -139,7 +140,7 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
     };
     let (origin, living) = match manager_facts(client).await {
         Ok(facts) => facts,
-        Err(error) => return note("the manager", &format!("{error:#}")),
+        Err(error) => return note("the manager", &chain(error.as_ref())),
     };
     let clusters = match Api::<WorkerCluster>::all(client.clone())
         .list(&ListParams::default())
@@ -166,7 +167,7 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
                     .filter_map(|pod| orphan_line(&name, pod, &living));
                 report.orphans.extend(orphans);
             }
-            Err(error) => note(&name, &format!("{error:#}")),
+            Err(error) => note(&name, &chain(error.as_ref())),
         }
     }
 }

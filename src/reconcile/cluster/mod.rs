@@ -26,9 +26,10 @@ use super::pod::world::World;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
 use crate::cluster::client::Clients;
 use crate::cluster::fleet::twin_of;
-use crate::cluster::watch::{Watched, follow};
+use crate::cluster::watch::{Watched, Watching, follow};
 use crate::cluster::worker::{Link, Worker, missing};
 use crate::names;
+use crate::words::chain;
 
 /// Counts and conditions are written at most once in this time.
 const BEAT: Duration = Duration::from_secs(2);
@@ -47,18 +48,21 @@ pub async fn keep(
     let registry = Arc::new(Registry::new(world.clone(), notes.clone(), changed.clone()));
     let tasks = [
         tokio::spawn(follow(
+            Watching::on_manager("workerclusters"),
             Api::<DeserializeGuard<WorkerCluster>>::all(watches.clone()),
             watcher::Config::default(),
             stop.clone(),
             registry.clone().clusters_sink(listed.clone()),
         )),
         tokio::spawn(follow(
+            Watching::on_manager("secrets"),
             Api::<DeserializeGuard<Secret>>::namespaced(watches.clone(), &namespace),
             watcher::Config::default(),
             stop.clone(),
             registry.clone().secrets_sink(listed.clone()),
         )),
         tokio::spawn(follow(
+            Watching::on_manager("dispatchpolicies"),
             Api::<DeserializeGuard<DispatchPolicy>>::all(watches),
             watcher::Config::default(),
             stop.clone(),
@@ -125,10 +129,7 @@ fn policies_sink(
             Watched::Event(Event::Delete(policy)) => {
                 policies.remove(&policy.name_any());
             }
-            Watched::Failed(error) => {
-                tracing::warn!(%error, "DispatchPolicies cannot be watched");
-                return;
-            }
+            Watched::Failed(_) => return,
         }
         drop(policies);
         world.memories.forget_verdicts();
@@ -227,10 +228,10 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
             "DuplicateCluster".to_owned(),
             format!("{name} leads to the same cluster as another WorkerCluster"),
         )),
-        Some(member) if member.cordoned => Some(("Cordoned".to_owned(), "it is cordoned".to_owned())),
-        Some(member) => match &*member.worker.link() {
-            Link::Down(problem) => Some((problem.reason.to_owned(), problem.message.clone())),
-            Link::Up(_) => member
+        Some(member) => match (member.intake.why_closed(), &*member.worker.link()) {
+            (Some((reason, words)), _) => Some((reason.to_owned(), words.to_owned())),
+            (None, Link::Down(problem)) => Some((problem.reason.to_owned(), problem.message.clone())),
+            (None, Link::Up(_)) => member
                 .worker
                 .rejection("")
                 .filter(|rejection| rejection.reason != "Syncing")
@@ -303,7 +304,7 @@ async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
         .patch(&cluster.name_any(), &params(), &Patch::Merge(patch))
         .await
     {
-        tracing::info!(cluster = %cluster.name_any(), %error, "finalizer not written; the next beat tries again");
+        tracing::info!(worker = %cluster.name_any(), error = chain(&error), "finalizer not written; the next beat tries again");
     }
 }
 
@@ -316,7 +317,8 @@ where
 {
     let api = Api::<K>::all(client.clone());
     if let Err(error) = api.patch_status(name, &params(), &Patch::Merge(patch)).await {
-        tracing::info!(name, %error, "status not written; the next beat tries again");
+        let kind = K::kind(&());
+        tracing::info!(%kind, name, error = chain(&error), "status not written; the next beat tries again");
     }
 }
 
