@@ -265,7 +265,7 @@ struct Labelled(NamespaceLabels);
 
 impl NamespaceFacts for Labelled {
     fn namespace(&self, _: &str) -> Option<NamespaceLabels> {
-        Some(self.0)
+        Some(self.0.clone())
     }
 }
 

@@ -23,6 +23,7 @@ use self::status::{Facts, LinkSeen};
 use super::events::{Note, Notes};
 use super::pod::local::Phase;
 use super::pod::world::World;
+use crate::admission::AllowExempt;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
 use crate::cluster::client::Clients;
 use crate::cluster::fleet::twin_of;
@@ -180,7 +181,7 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             write_status::<DispatchPolicy>(client, &policy.name_any(), &json!({ "status": next })).await;
         }
     }
-    tell_unknown_policies(world, notes);
+    tell_of_labels(world, notes);
 }
 
 /// Pods that are committed to each cluster: those that are not finished, and the finished ones that keep a copy there.
@@ -240,35 +241,37 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
     }
 }
 
-/// A namespace whose label names no policy gets an Event; its pods say it in their condition.
-fn tell_unknown_policies(world: &World, notes: &Notes) {
+/// A namespace whose label names no policy, or means nothing, gets an Event; its pods say it in their condition, or when
+/// they are created.
+fn tell_of_labels(world: &World, notes: &Notes) {
     for namespace in world.namespaces.opted_in() {
-        let Some(policy) = world
-            .namespaces
-            .get(&namespace)
-            .and_then(|opt_in| opt_in.dispatch)
-        else {
+        let Some(opt_in) = world.namespaces.get(&namespace) else {
             continue;
         };
-        if world
-            .policies
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&*policy)
-        {
-            continue;
-        }
-        let about = ObjectReference {
+        let policies = world.policies.read().unwrap_or_else(PoisonError::into_inner);
+        let unknown = opt_in.dispatch.filter(|policy| !policies.contains_key(&**policy));
+        drop(policies);
+        let about = || ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(namespace.to_string()),
             ..ObjectReference::default()
         };
-        let sentence = format!(
-            "label {}={policy} names a DispatchPolicy that does not exist: no pod of this namespace starts; create the policy or change the label",
-            names::DISPATCH
-        );
-        notes.about(about, Note::warning("PolicyNotFound", sentence));
+        if let Some(policy) = unknown {
+            let sentence = format!(
+                "label {}={policy} names a DispatchPolicy that does not exist: no pod of this namespace starts; create the policy or change the label",
+                names::DISPATCH
+            );
+            notes.about(about(), Note::warning("PolicyNotFound", sentence));
+        }
+        if let AllowExempt::Meaningless(found) = opt_in.allow_exempt {
+            let sentence = format!(
+                "metadata.labels[{}]: found {found:?}, allowed is \"true\": pods labelled {} run on workers; correct the label or take it off",
+                names::ALLOW_EXEMPT,
+                names::EXEMPT
+            );
+            notes.about(about(), Note::warning("InvalidLabel", sentence));
+        }
     }
 }
 
