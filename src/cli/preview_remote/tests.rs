@@ -184,7 +184,7 @@ fn what_is_no_pod_is_refused() {
         false,
         Format::Yaml,
         expect![
-            "pods.yaml, document 1 is a Deployment: expected a Pod; take one from `kubectl get pod NAME -o yaml`"
+            "pods.yaml, document 1: found a Deployment of apps/v1, expected a Pod of v1; take one from `kubectl get pod NAME -o yaml`"
         ],
     );
     check(
