@@ -240,7 +240,13 @@ async fn a_namespace_that_names_no_policy_is_told(rig: Arc<Rig>) -> Result<()> {
     let ns = "no-policy";
     rig.world
         .manager
-        .create_namespace(ns, &[("portcullis.dev/dispatch", "nosuch")])
+        .create_namespace(
+            ns,
+            &[
+                ("portcullis.dev/dispatch", "nosuch"),
+                ("portcullis.dev/allow-exempt", "TRUE"),
+            ],
+        )
         .await?;
     rig.await_gate(ns).await?;
     rig.create(At::Manager, ns, plain("one")).await?;
@@ -255,12 +261,15 @@ async fn a_namespace_that_names_no_policy_is_told(rig: Arc<Rig>) -> Result<()> {
         At::Manager,
         "default",
         "events",
-        "one about the namespace",
+        "those about the labels of the namespace",
         |events| {
-            events.iter().any(|event| {
-                text(event, "/involvedObject/name") == ns
-                    && text(event, "/message").contains("names a DispatchPolicy that does not exist")
-            })
+            let told = |words: &str| {
+                events.iter().any(|event| {
+                    text(event, "/involvedObject/name") == ns && text(event, "/message").contains(words)
+                })
+            };
+            told("names a DispatchPolicy that does not exist")
+                && told("metadata.labels[portcullis.dev/allow-exempt]: found \"TRUE\", allowed is \"true\"")
         },
     )
     .await?;
