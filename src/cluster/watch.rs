@@ -32,18 +32,18 @@ pub enum Watched<K> {
 pub struct Watching {
     /// The WorkerCluster, or `manager`.
     pub cluster: Arc<str>,
-    /// The plural of the kind.
-    pub resource: &'static str,
+    /// The plural of the kind, and `/name` for a single object.
+    pub resource: Arc<str>,
     /// Empty for all.
     pub namespace: Arc<str>,
 }
 
 impl Watching {
     /// Objects of the manager, in all namespaces that concern us.
-    pub fn on_manager(resource: &'static str) -> Self {
+    pub fn on_manager(resource: &str) -> Self {
         Self {
             cluster: MANAGER.into(),
-            resource,
+            resource: resource.into(),
             namespace: "".into(),
         }
     }
@@ -57,9 +57,9 @@ impl Watching {
         } = self;
         let error_text = chain(error);
         if std::mem::replace(told, true) || is_gone(error) {
-            tracing::debug!(%cluster, resource, %namespace, error = error_text, "a watch failed; it is tried again");
+            tracing::debug!(%cluster, %resource, %namespace, error = error_text, "a watch failed; it is tried again");
         } else {
-            tracing::warn!(%cluster, resource, %namespace, error = error_text, "a watch failed; it is tried again");
+            tracing::warn!(%cluster, %resource, %namespace, error = error_text, "a watch failed; it is tried again");
         }
     }
 }

@@ -27,7 +27,7 @@ async fn a_failed_watch_is_one_line_with_the_worker_and_what_is_watched() {
     let stop = CancellationToken::new();
     let what = Watching {
         cluster: "worker-a".into(),
-        resource: "pods",
+        resource: "pods".into(),
         namespace: "shop".into(),
     };
     let pods: Api<Pod> = Api::namespaced(nobody().await.watches, "shop");

@@ -288,7 +288,7 @@ impl PodWatches<'_> {
         let config = watcher::Config::default().labels(&ours);
         let what = Watching {
             cluster: self.worker.name.clone(),
-            resource: "pods",
+            resource: "pods".into(),
             namespace: namespace.into(),
         };
         self.tasks

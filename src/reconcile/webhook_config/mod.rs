@@ -121,7 +121,7 @@ impl Keeper {
     async fn run(self, ca_bundle: watch::Receiver<Vec<u8>>, shutdown: CancellationToken) {
         let (sender, news) = mpsc::unbounded_channel();
         let only = watcher::Config::default().fields(&format!("metadata.name={}", self.layer.name));
-        let what = Watching::on_manager(self.layer.kind.resource());
+        let what = Watching::on_manager(&format!("{}/{}", self.layer.kind.resource(), self.layer.name));
         let watch = follow(what, self.api.clone(), only, shutdown.clone(), move |watched| {
             let _ = sender.send(watched); // who no longer listens is at the end, too
         });
