@@ -16,4 +16,5 @@ pub mod pod;
 pub mod reconcile;
 pub mod telemetry;
 pub mod tls;
+pub mod words;
 pub mod workload;

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 
+use crate::admission::AllowExempt;
 use crate::names;
 
 /// The labels of a namespace that matter to us.
@@ -14,8 +15,8 @@ use crate::names;
 pub struct OptIn {
     /// Value of the label `dispatch`: the DispatchPolicy's name.
     pub dispatch: Option<Arc<str>>,
-    /// Whether `allow-exempt` is `true`.
-    pub allow_exempt: bool,
+    /// What `allow-exempt` says.
+    pub allow_exempt: AllowExempt,
 }
 
 /// Namespaces that carry one of our labels.
@@ -31,8 +32,11 @@ impl Namespaces {
     }
 
     /// Whether single objects of the namespace may be exempted; none: nothing is known of it. Neither waits nor allocates.
-    pub fn allow_exempt(&self, name: &str) -> Option<bool> {
-        self.labels.load().get(name).map(|opt_in| opt_in.allow_exempt)
+    pub fn allow_exempt(&self, name: &str) -> Option<AllowExempt> {
+        self.labels
+            .load()
+            .get(name)
+            .map(|opt_in| opt_in.allow_exempt.clone())
     }
 
     /// Names of the namespaces that are opted in.
@@ -78,6 +82,6 @@ fn opt_in(namespace: &PartialObjectMeta<Namespace>) -> OptIn {
     let get = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
     OptIn {
         dispatch: get(names::DISPATCH).map(Into::into),
-        allow_exempt: get(names::ALLOW_EXEMPT) == Some(names::TRUE),
+        allow_exempt: AllowExempt::of(get(names::ALLOW_EXEMPT)),
     }
 }
