@@ -19,4 +19,5 @@ pub mod quantity;
 pub mod reconcile;
 pub mod telemetry;
 pub mod tls;
+pub mod words;
 pub mod workload;

@@ -6,13 +6,13 @@ use clap::Parser;
 use portcullis::args::{Cli, Command, Preview};
 use portcullis::cli::documents::Printout;
 use portcullis::cli::preview_admission::{self, PreviewError};
-use portcullis::{app, cli};
+use portcullis::{app, cli, words};
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("portcullis: {error:#}");
+            eprintln!("portcullis: {}", words::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }

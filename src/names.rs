@@ -22,6 +22,8 @@ pub const EXEMPT: &str = "portcullis.dev/exempt";
 pub const GATED: &str = "portcullis.dev/gated";
 /// The value of [`GATED`], [`EXEMPT`] and [`ALLOW_EXEMPT`].
 pub const TRUE: &str = "true";
+/// The same as no [`EXEMPT`] or [`ALLOW_EXEMPT`]. Every other value means nothing, and whoever writes it is warned.
+pub const FALSE: &str = "false";
 /// Annotation `<group>/<Kind>/<name>` of a template or pod: the workload on top. A hint, never proof.
 pub const ROOT: &str = "portcullis.dev/root";
 /// Annotation of a pod with Kueue labels: nodeSelector and tolerations as submitted (JSON).

@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use portcullis::cluster::raw::RawObject;
-use portcullis::cluster::watch::{Watched, follow};
+use portcullis::cluster::watch::{Watched, Watching, follow};
 use portcullis::reconcile::pod::local::RemotePod;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -65,7 +65,8 @@ impl Sight {
             Watched::Event(Event::Init | Event::Delete(_)) => {}
             Watched::Failed(error) => eprintln!("the bench's watch: {error}"),
         };
-        tokio::spawn(follow(pods, watcher::Config::default(), stop.clone(), sink));
+        let what = Watching::on_manager("pods");
+        tokio::spawn(follow(what, pods, watcher::Config::default(), stop.clone(), sink));
         let sight = Self {
             shared,
             _watch: stop.drop_guard(),

@@ -1,5 +1,7 @@
 //! A review and the namespaces in memory -> [`Facts`]: what deciding needs beside the review itself.
 
+use std::sync::Arc;
+
 use crate::admission::review::Review;
 use crate::names;
 
@@ -18,19 +20,41 @@ pub trait NamespaceFacts: Send + Sync {
 ///
 /// Not whether it is opted in: the API server sends only reviews of namespaces that are (the webhook configuration's
 /// selector says so), and what it knows is newer than any snapshot of ours.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceLabels {
-    /// Single objects may be exempted from dispatch.
-    pub allow_exempt: bool,
+    /// Whether single objects may be exempted from dispatch.
+    pub allow_exempt: AllowExempt,
+}
+
+/// What a namespace says of exempt objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AllowExempt {
+    /// Nothing, or `false`.
+    #[default]
+    No,
+    /// They may be.
+    Yes,
+    /// A value that means nothing, and so allows nothing: somebody should be told.
+    Meaningless(Arc<str>),
+}
+
+impl AllowExempt {
+    /// Reads the value of the label.
+    pub fn of(value: Option<&str>) -> Self {
+        match value {
+            None | Some(names::FALSE) => Self::No,
+            Some(names::TRUE) => Self::Yes,
+            Some(other) => Self::Meaningless(other.into()),
+        }
+    }
 }
 
 impl NamespaceLabels {
     /// Reads the labels of a namespace.
     pub fn of<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>) -> Self {
+        let label = labels.into_iter().find(|(key, _)| *key == names::ALLOW_EXEMPT);
         Self {
-            allow_exempt: labels
-                .into_iter()
-                .any(|label| label == (names::ALLOW_EXEMPT, names::TRUE)),
+            allow_exempt: AllowExempt::of(label.map(|(_, value)| value)),
         }
     }
 }
@@ -39,13 +63,13 @@ impl NamespaceLabels {
 pub const PROTECTED_NAMESPACES: [&str; 2] = ["kube-system", "kube-node-lease"];
 
 /// What deciding needs beside the review.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The namespace is never dispatched: a system namespace or our own.
     pub protected: bool,
-    /// Single objects of the namespace may be exempted. An unseen namespace allows nothing: what we do not know never
+    /// Whether single objects of the namespace may be exempted. An unseen namespace allows nothing: what we do not know never
     /// lets a pod go ungated.
-    pub allow_exempt: bool,
+    pub allow_exempt: AllowExempt,
 }
 
 impl Facts {
@@ -65,13 +89,19 @@ mod tests {
 
     #[test]
     fn only_the_value_true_allows_exempt_objects() {
-        for (value, allowed) in [("true", true), ("false", false), ("", false), ("True", false)] {
+        let meaningless = |value: &str| AllowExempt::Meaningless(value.into());
+        for (value, allowed) in [
+            ("true", AllowExempt::Yes),
+            ("false", AllowExempt::No),
+            ("", meaningless("")),
+            ("True", meaningless("True")),
+        ] {
             let labels = [
                 ("portcullis.dev/dispatch", "default"),
                 ("portcullis.dev/allow-exempt", value),
             ];
             assert_eq!(NamespaceLabels::of(labels).allow_exempt, allowed, "{value}");
         }
-        assert!(!NamespaceLabels::of([]).allow_exempt);
+        assert_eq!(NamespaceLabels::of([]).allow_exempt, AllowExempt::No);
     }
 }

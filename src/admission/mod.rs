@@ -15,7 +15,7 @@ pub mod review;
 pub mod server;
 pub mod validate;
 
-pub use facts::{Facts, NamespaceFacts, NamespaceLabels};
+pub use facts::{AllowExempt, Facts, NamespaceFacts, NamespaceLabels};
 pub use respond::Answer;
 pub use review::{Operation, Review};
 

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::admission::decide::{Decision, Denial, Edit, Reason, Rule, Warning};
-use crate::admission::facts::Facts;
+use crate::admission::facts::{AllowExempt, Facts};
 use crate::admission::validate;
 use crate::names;
 use crate::pod::edit::Edits;
@@ -72,18 +72,38 @@ fn exempt_by_identity(pod: &PodView<'_>, user: &str) -> Option<Reason> {
 
 /// Whether the exempt label stands on the pod and counts; a warning if it stands there in vain.
 fn exempt(pod: &PodView<'_>, facts: &Facts, at: PodPath) -> (bool, Vec<Warning>) {
-    match (pod.label(names::EXEMPT), facts.allow_exempt) {
-        (Some(names::TRUE), true) => (true, Vec::new()),
-        (Some(names::TRUE), false) => {
-            let labels = at.field("metadata.labels");
-            let sentence = format!(
-                "{labels}: this namespace does not allow {}; it runs on a worker",
-                names::EXEMPT
-            );
-            (false, vec![Warning::new(&sentence)])
+    let labels = || at.field("metadata.labels");
+    let sentence = match (pod.label(names::EXEMPT), &facts.allow_exempt) {
+        (Some(names::TRUE), AllowExempt::Yes) => return (true, Vec::new()),
+        (Some(names::TRUE), AllowExempt::No) => format!(
+            "{}: this namespace does not allow {}; it runs on a worker",
+            labels(),
+            names::EXEMPT
+        ),
+        (Some(names::TRUE), AllowExempt::Meaningless(found)) => {
+            meaningless("namespace metadata.labels", names::ALLOW_EXEMPT, found)
         }
-        (_, true | false) => (false, Vec::new()),
+        (Some(names::FALSE), _) => return (false, Vec::new()),
+        (Some(found), _) => meaningless(&labels(), names::EXEMPT, found),
+        (None, _) if pod.annotation(names::EXEMPT).is_none() => return (false, Vec::new()),
+        (None, _) => format!(
+            "{}: {} counts as a label only; it runs on a worker",
+            at.field("metadata.annotations"),
+            names::EXEMPT
+        ),
+    };
+    (false, vec![Warning::new(&sentence)])
+}
+
+/// The sentence for a value that is not one of those that mean something; as much of it as leaves room for the rest.
+fn meaningless(labels: &str, key: &str, found: &str) -> String {
+    const SHOWN: usize = 16;
+    let mut found: String = found.to_owned();
+    if let Some((end, _)) = found.char_indices().nth(SHOWN) {
+        found.truncate(end);
+        found.push('…');
     }
+    format!("{labels}[{key}]: found {found:?}, allowed is \"true\"; it runs on a worker")
 }
 
 fn edited(edited: Reason, complete: Reason, edits: &Edits<'_>, warnings: Vec<Warning>) -> Decision {

@@ -52,8 +52,15 @@ pub enum UnreadableDocument {
     },
     #[error("{file} is neither YAML nor JSON: {problem}")]
     Syntax { file: String, problem: String },
-    #[error("{place}: no object, it needs apiVersion and kind")]
-    NoObject { place: String },
+    #[error("{place}: found {found}, expected an object with apiVersion and kind")]
+    NoObject { place: String, found: String },
+    #[error("{place}: {field}: {found}; expected a string such as {example}")]
+    NoType {
+        place: String,
+        field: &'static str,
+        found: String,
+        example: &'static str,
+    },
     #[error("no object found in {files}")]
     Empty { files: String },
 }
@@ -118,29 +125,48 @@ fn documents(source: &Source) -> Result<Vec<Value>, UnreadableDocument> {
 fn open(document: Value, place: String, objects: &mut Vec<Document>) -> Result<(), UnreadableDocument> {
     match document {
         Value::Null => Ok(()),
-        Value::Object(mut object) if is_typed(&object) => match items(&mut object) {
-            Some(items) => (1..)
-                .zip(items)
-                .try_for_each(|(number, item)| open(item, format!("{place}, item {number}"), objects)),
-            None => {
-                let object = Value::Object(object);
-                objects.push(Document { place, object });
-                Ok(())
+        Value::Object(mut object) => {
+            for (field, example) in [("apiVersion", "v1 or apps/v1"), ("kind", "Pod or Deployment")] {
+                let found = match object.get(field) {
+                    Some(Value::String(text)) if !text.is_empty() => continue,
+                    None | Some(Value::Null) => "missing".to_owned(),
+                    Some(other) => format!("found {other}"),
+                };
+                return Err(UnreadableDocument::NoType {
+                    place,
+                    field,
+                    found,
+                    example,
+                });
             }
-        },
-        _ => Err(UnreadableDocument::NoObject { place }),
+            match items(&mut object) {
+                Some(items) => (1..)
+                    .zip(items)
+                    .try_for_each(|(number, item)| open(item, format!("{place}, item {number}"), objects)),
+                None => {
+                    let object = Value::Object(object);
+                    objects.push(Document { place, object });
+                    Ok(())
+                }
+            }
+        }
+        Value::Array(_) => Err(UnreadableDocument::NoObject {
+            place,
+            found: "a list".to_owned(),
+        }),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            let mut found = document.to_string();
+            if let Some((end, _)) = found.char_indices().nth(SHOWN) {
+                found.truncate(end);
+                found.push('…');
+            }
+            Err(UnreadableDocument::NoObject { place, found })
+        }
     }
 }
 
-fn is_typed(object: &Map<String, Value>) -> bool {
-    let has = |key: &str| {
-        object
-            .get(key)
-            .and_then(Value::as_str)
-            .is_some_and(|text| !text.is_empty())
-    };
-    has("apiVersion") && has("kind")
-}
+/// So many characters of a document that is none are told.
+const SHOWN: usize = 40;
 
 /// The members of a list, taken out.
 fn items(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
@@ -248,23 +274,25 @@ mod tests {
         check("--- # only a comment\n", expect!["no object found in app.yaml"]);
         check(
             "just text",
-            expect!["app.yaml, document 1: no object, it needs apiVersion and kind"],
+            expect![[
+                r#"app.yaml, document 1: found "just text", expected an object with apiVersion and kind"#
+            ]],
         );
         check(
             "- a\n- b\n",
-            expect!["app.yaml, document 1: no object, it needs apiVersion and kind"],
+            expect!["app.yaml, document 1: found a list, expected an object with apiVersion and kind"],
         );
         check(
             "kind: Pod\n",
-            expect!["app.yaml, document 1: no object, it needs apiVersion and kind"],
+            expect!["app.yaml, document 1: apiVersion: missing; expected a string such as v1 or apps/v1"],
         );
         check(
             "apiVersion: v1\nkind: Pod\n---\n[]\n",
-            expect!["app.yaml, document 2: no object, it needs apiVersion and kind"],
+            expect!["app.yaml, document 2: found a list, expected an object with apiVersion and kind"],
         );
         check(
             "apiVersion: v1\nkind: List\nitems: [5]\n",
-            expect!["app.yaml, document 1, item 1: no object, it needs apiVersion and kind"],
+            expect!["app.yaml, document 1, item 1: found 5, expected an object with apiVersion and kind"],
         );
         check(
             "a: [",

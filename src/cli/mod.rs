@@ -7,6 +7,7 @@ pub mod manifests;
 pub mod preview_admission;
 pub mod preview_remote;
 pub mod preview_status;
+pub mod schema;
 pub mod status;
 
 /// The time as the API writes it.

@@ -15,6 +15,7 @@ use crate::admission::facts::{NamespaceFacts, NamespaceLabels};
 use crate::admission::review::{API_VERSION, KIND};
 use crate::admission::{admit, validate};
 use crate::cli::documents::{self, Format, Source, UnreadableDocument};
+use crate::cli::schema;
 use crate::names;
 use crate::workload::{self, WorkloadKind};
 
@@ -195,25 +196,25 @@ fn admission_of(object: Value, namespace: &BTreeMap<String, String>) -> Result<A
         let reason = if kind.is_none() { "unknown" } else { "not-opted-in" };
         return Ok(left(object, reason));
     };
+    let refusal = |sentence: String| Refusal {
+        object: name.clone(),
+        sentence,
+    };
+    // The API server reads the object before it asks anybody.
+    let unknown = schema::unknown_fields(&object, kind.pod()).map_err(|wrong| refusal(wrong.to_string()))?;
     let facts = Labelled(NamespaceLabels::of(
         namespace.iter().map(|(key, value)| (&**key, &**value)),
     ));
     let review = review(kind, &object, namespace_name);
     let answer: Value =
         serde_json::from_slice(&admit(review.to_string().as_bytes(), &facts).body).unwrap_or_default();
-    let mut admitted = stored(object.clone(), &answer["response"]).map_err(|sentence| Refusal {
-        object: name.clone(),
-        sentence,
-    })?;
+    let mut admitted = stored(object.clone(), &answer["response"]).map_err(refusal)?;
     admitted.name.clone_from(&name);
     if admitted.reason != "protected" {
-        validate::guard(&admitted.object, namespace, USER).map_err(|denial| Refusal {
-            object: name.clone(),
-            sentence: denial.to_string(),
-        })?;
+        validate::guard(&admitted.object, namespace, USER).map_err(|denial| refusal(denial.to_string()))?;
     }
     let warn = |warning: &String| format!("{name}: {warning}");
-    admitted.warnings = admitted.warnings.iter().map(warn).collect();
+    admitted.warnings = unknown.iter().chain(&admitted.warnings).map(warn).collect();
     Ok(admitted)
 }
 
@@ -265,7 +266,7 @@ struct Labelled(NamespaceLabels);
 
 impl NamespaceFacts for Labelled {
     fn namespace(&self, _: &str) -> Option<NamespaceLabels> {
-        Some(self.0)
+        Some(self.0.clone())
     }
 }
 

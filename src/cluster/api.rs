@@ -5,13 +5,13 @@ use kube::Client;
 use serde_json::Value;
 
 use super::raw::RawObject;
-use crate::names;
+use crate::{names, words};
 
 /// A call that did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The API server answered with a failure.
-    #[error("{code} {reason}: {message}")]
+    #[error("{}", words::answered(*.code, .reason, .message))]
     Answered {
         /// HTTP status.
         code: u16,
@@ -48,13 +48,7 @@ impl CallError {
 
     /// The whole chain in one line, as an object's condition shows it.
     pub fn words(&self) -> String {
-        let mut words = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(cause) = source {
-            words = format!("{words}: {cause}");
-            source = cause.source();
-        }
-        words
+        words::chain(self)
     }
 }
 

@@ -34,9 +34,9 @@ pub enum ClientError {
         #[source]
         source: std::io::Error,
     },
-    /// The kubeconfig would run a program, read a file, or send a secret in clear.
+    /// The kubeconfig leads nowhere, or would run a program, read a file, or send a secret in clear.
     #[error(transparent)]
-    Unsafe(#[from] kubeconfig::UnsafeKubeconfig),
+    Bad(#[from] kubeconfig::BadKubeconfig),
     /// The kubeconfig does not lead to a cluster.
     #[error("read kubeconfig")]
     Config(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::worker::Worker;
+use crate::api::WorkerCluster;
 
-/// The registered workers by name, and which of them are cordoned.
+/// The registered workers by name, and which of them take new pods.
 #[derive(Default)]
 pub struct Fleet {
     members: RwLock<BTreeMap<Arc<str>, Member>>,
@@ -16,8 +17,42 @@ pub struct Fleet {
 pub struct Member {
     /// The worker.
     pub worker: Arc<Worker>,
-    /// No new placements.
-    pub cordoned: bool,
+    /// Whether new pods are placed there.
+    pub intake: Intake,
+}
+
+/// What a WorkerCluster says of new pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intake {
+    /// They are placed there.
+    Open,
+    /// Not while `spec.cordoned` is true.
+    Cordoned,
+    /// Not any more.
+    BeingDeleted,
+}
+
+impl Intake {
+    /// What counts for this WorkerCluster.
+    pub fn of(cluster: &WorkerCluster) -> Self {
+        match (
+            cluster.metadata.deletion_timestamp.is_some(),
+            cluster.spec.cordoned,
+        ) {
+            (true, _) => Self::BeingDeleted,
+            (false, true) => Self::Cordoned,
+            (false, false) => Self::Open,
+        }
+    }
+
+    /// Reason and sentence, if no new pods are placed there.
+    pub fn why_closed(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Open => None,
+            Self::Cordoned => Some(("Cordoned", "it is cordoned: its spec.cordoned is true")),
+            Self::BeingDeleted => Some(("BeingDeleted", "its WorkerCluster is being deleted")),
+        }
+    }
 }
 
 impl Fleet {
@@ -40,13 +75,13 @@ impl Fleet {
             .collect()
     }
 
-    /// Registers a worker, or changes whether it is cordoned. True if something changed.
-    pub fn set(&self, worker: Arc<Worker>, cordoned: bool) -> bool {
+    /// Registers a worker, or changes whether it takes new pods. True if something changed.
+    pub fn set(&self, worker: Arc<Worker>, intake: Intake) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let same = members
             .get(&worker.name)
-            .is_some_and(|held| held.cordoned == cordoned && Arc::ptr_eq(&held.worker, &worker));
-        members.insert(worker.name.clone(), Member { worker, cordoned });
+            .is_some_and(|held| held.intake == intake && Arc::ptr_eq(&held.worker, &worker));
+        members.insert(worker.name.clone(), Member { worker, intake });
         !same
     }
 
@@ -79,4 +114,31 @@ pub fn twin_of(members: &[Member], worker: &Worker) -> Option<Arc<str>> {
 /// The sentence for a twin.
 pub fn same_cluster(twin: &str) -> String {
     format!("its kubeconfig leads to the same cluster as that of WorkerCluster {twin}; delete one of the two")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_cluster_that_is_being_deleted_is_not_called_cordoned() {
+        let closed = |deleting: bool, cordoned: bool| {
+            let mut cluster = json!({
+                "metadata": {"name": "w"},
+                "spec": {"kubeconfigSecretRef": {"name": "w"}, "cordoned": cordoned},
+            });
+            if deleting {
+                cluster["metadata"]["deletionTimestamp"] = json!("2026-11-30T10:00:00Z");
+            }
+            Intake::of(&serde_json::from_value(cluster).unwrap()).why_closed()
+        };
+        assert_eq!(closed(false, false), None);
+        assert_eq!(closed(false, true).unwrap().0, "Cordoned");
+        for cordoned in [true, false] {
+            let (reason, words) = closed(true, cordoned).unwrap();
+            assert_eq!(reason, "BeingDeleted");
+            assert!(words.contains("is being deleted") && !words.contains("cordoned"));
+        }
+    }
 }

@@ -4,13 +4,13 @@ use kube::config::{Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
 
 /// Why a kubeconfig is not used. Each says what to do.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum UnsafeKubeconfig {
+pub enum BadKubeconfig {
     /// Too large.
     #[error("the kubeconfig has {found} bytes; at most {MAX_BYTES} are read")]
     TooLarge { found: usize },
     /// Not UTF-8 or not YAML.
     #[error("the kubeconfig cannot be read: {0}")]
-    Unreadable(String),
+    Unreadable(&'static str),
     /// No context can be chosen.
     #[error("current-context {found:?} names no context of the kubeconfig; set it to one of its contexts")]
     NoContext { found: String },
@@ -24,6 +24,9 @@ pub enum UnsafeKubeconfig {
     /// No server.
     #[error("clusters[{cluster}].cluster.server is empty")]
     NoServer { cluster: String },
+    /// No scheme.
+    #[error("clusters[{cluster}].cluster.server is no URL; write https://HOST:PORT")]
+    NoScheme { cluster: String },
     /// Plain HTTP.
     #[error(
         "clusters[{cluster}].cluster.server starts with {found:?}; only https:// is used, since a token would be sent in clear"
@@ -48,28 +51,49 @@ pub enum UnsafeKubeconfig {
     NoCredential { user: String },
 }
 
+impl BadKubeconfig {
+    /// In CamelCase, for conditions. Unsafe is only what we would not do although it could be done; the rest leads
+    /// nowhere.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotHttps { .. } | Self::ClusterField { .. } | Self::UserField { .. } => "UnsafeKubeconfig",
+            Self::TooLarge { .. }
+            | Self::Unreadable(_)
+            | Self::NoContext { .. }
+            | Self::Dangling { .. }
+            | Self::NoServer { .. }
+            | Self::NoScheme { .. }
+            | Self::NoCredential { .. } => UNUSABLE,
+        }
+    }
+}
+
+/// The reason for a kubeconfig that leads nowhere.
+pub const UNUSABLE: &str = "UnusableKubeconfig";
+const NOT_TEXT: &str =
+    "not UTF-8; put the kubeconfig into the Secret as `kubectl config view --raw` prints it";
+const NO_KUBECONFIG: &str =
+    "not a kubeconfig in YAML or JSON; put it into the Secret as `kubectl config view --raw` prints it";
 /// A kubeconfig larger than this is a mistake.
 pub const MAX_BYTES: usize = 256 * 1024;
 
 /// Reads a worker's kubeconfig and refuses whatever would run a program, read a file, or send a secret in clear.
 ///
 /// # Errors
-/// [`UnsafeKubeconfig`], the first reason found.
-pub fn parse(bytes: &[u8]) -> Result<Kubeconfig, UnsafeKubeconfig> {
+/// [`BadKubeconfig`], the first reason found.
+pub fn parse(bytes: &[u8]) -> Result<Kubeconfig, BadKubeconfig> {
     if bytes.len() > MAX_BYTES {
-        return Err(UnsafeKubeconfig::TooLarge { found: bytes.len() });
+        return Err(BadKubeconfig::TooLarge { found: bytes.len() });
     }
-    let text =
-        std::str::from_utf8(bytes).map_err(|_| UnsafeKubeconfig::Unreadable("not UTF-8".to_owned()))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| BadKubeconfig::Unreadable(NOT_TEXT))?;
     // The parser's message may quote the text, and the text holds secrets: only its kind is told.
-    let config = Kubeconfig::from_yaml(text)
-        .map_err(|_| UnsafeKubeconfig::Unreadable("not a kubeconfig in YAML or JSON".to_owned()))?;
+    let config = Kubeconfig::from_yaml(text).map_err(|_| BadKubeconfig::Unreadable(NO_KUBECONFIG))?;
     let current = config.current_context.clone().unwrap_or_default();
     let context = config
         .contexts
         .iter()
         .find(|named| named.name == current)
-        .ok_or_else(|| UnsafeKubeconfig::NoContext {
+        .ok_or_else(|| BadKubeconfig::NoContext {
             found: current.clone(),
         })?;
     let (cluster, user) = parts(&config, context)?;
@@ -81,9 +105,9 @@ pub fn parse(bytes: &[u8]) -> Result<Kubeconfig, UnsafeKubeconfig> {
 fn parts<'a>(
     config: &'a Kubeconfig,
     named: &NamedContext,
-) -> Result<(&'a NamedCluster, &'a NamedAuthInfo), UnsafeKubeconfig> {
+) -> Result<(&'a NamedCluster, &'a NamedAuthInfo), BadKubeconfig> {
     let context = named.context.clone().unwrap_or_default();
-    let dangling = |what, found: &str| UnsafeKubeconfig::Dangling {
+    let dangling = |what, found: &str| BadKubeconfig::Dangling {
         context: named.name.clone(),
         what,
         found: found.to_owned(),
@@ -102,24 +126,24 @@ fn parts<'a>(
     Ok((cluster, user))
 }
 
-fn check_cluster(named: &NamedCluster) -> Result<(), UnsafeKubeconfig> {
+fn check_cluster(named: &NamedCluster) -> Result<(), BadKubeconfig> {
     let name = &named.name;
     let cluster = named.cluster.clone().unwrap_or_default();
     let server = cluster.server.unwrap_or_default();
     if server.is_empty() {
-        return Err(UnsafeKubeconfig::NoServer {
+        return Err(BadKubeconfig::NoServer {
             cluster: name.clone(),
         });
     }
     if !server.starts_with("https://") {
-        return Err(UnsafeKubeconfig::NotHttps {
-            cluster: name.clone(),
-            found: server
-                .split_inclusive("://")
-                .next()
-                .filter(|scheme| scheme.ends_with("://"))
-                .unwrap_or_default()
-                .to_owned(), // never a user or a password
+        let cluster = name.clone();
+        return Err(match server.split_once("://") {
+            // Never a user or a password: the scheme alone.
+            Some((scheme, _)) => BadKubeconfig::NotHttps {
+                cluster,
+                found: format!("{scheme}://"),
+            },
+            None => BadKubeconfig::NoScheme { cluster },
         });
     }
     let set = [
@@ -140,7 +164,7 @@ fn check_cluster(named: &NamedCluster) -> Result<(), UnsafeKubeconfig> {
         ),
     ];
     match set.into_iter().find(|(is_set, _, _)| *is_set) {
-        Some((_, field, remedy)) => Err(UnsafeKubeconfig::ClusterField {
+        Some((_, field, remedy)) => Err(BadKubeconfig::ClusterField {
             cluster: name.clone(),
             field,
             remedy,
@@ -149,7 +173,7 @@ fn check_cluster(named: &NamedCluster) -> Result<(), UnsafeKubeconfig> {
     }
 }
 
-fn check_user(named: &NamedAuthInfo) -> Result<(), UnsafeKubeconfig> {
+fn check_user(named: &NamedAuthInfo) -> Result<(), BadKubeconfig> {
     let name = &named.name;
     let user = named.auth_info.clone().unwrap_or_default();
     let set = [
@@ -185,7 +209,7 @@ fn check_user(named: &NamedAuthInfo) -> Result<(), UnsafeKubeconfig> {
         ),
     ];
     if let Some((_, field, remedy)) = set.into_iter().find(|(is_set, _, _)| *is_set) {
-        return Err(UnsafeKubeconfig::UserField {
+        return Err(BadKubeconfig::UserField {
             user: name.clone(),
             field,
             remedy,
@@ -193,7 +217,7 @@ fn check_user(named: &NamedAuthInfo) -> Result<(), UnsafeKubeconfig> {
     }
     let certificate = user.client_certificate_data.is_some() && user.client_key_data.is_some();
     if user.token.is_none() && !certificate {
-        return Err(UnsafeKubeconfig::NoCredential { user: name.clone() });
+        return Err(BadKubeconfig::NoCredential { user: name.clone() });
     }
     Ok(())
 }
@@ -297,20 +321,48 @@ mod tests {
         );
         assert_eq!(
             parse(b"contexts: []").unwrap_err(),
-            UnsafeKubeconfig::NoContext { found: String::new() }
+            BadKubeconfig::NoContext { found: String::new() }
         );
         assert_eq!(
-            parse(b"{secret-text").unwrap_err().to_string(),
-            "the kubeconfig cannot be read: not a kubeconfig in YAML or JSON"
+            parse(b"{secret-text").unwrap_err(),
+            BadKubeconfig::Unreadable(NO_KUBECONFIG)
         );
         assert!(parse(&vec![b'a'; MAX_BYTES + 1]).is_err());
     }
 
+    #[test]
+    fn only_what_is_refused_although_it_could_work_is_unsafe() {
+        let reason = |text: &str| parse(text.as_bytes()).unwrap_err().reason();
+        let one = |cluster, user| parse(config(cluster, user).as_bytes()).unwrap_err().reason();
+        for garbage in ["garbage", "{secret-text", "", "[]", "{}", "contexts: 5"] {
+            assert_eq!(reason(garbage), "UnusableKubeconfig", "{garbage}");
+        }
+        assert_eq!(parse(b"\xff\xfe").unwrap_err().reason(), "UnusableKubeconfig");
+        assert_eq!(reason(&"a".repeat(MAX_BYTES + 1)), "UnusableKubeconfig");
+        assert_eq!(
+            reason(&config("server: https://w", "token: t").replace("user: u}", "user: x}")),
+            "UnusableKubeconfig"
+        );
+        assert_eq!(one("server: https://w", "{}"), "UnusableKubeconfig");
+        assert_eq!(one("server: \"\"", "token: t"), "UnusableKubeconfig");
+        assert_eq!(one("server: w:6443", "token: t"), "UnusableKubeconfig");
+        assert_eq!(one("server: http://w", "token: t"), "UnsafeKubeconfig");
+        assert_eq!(
+            one("server: https://w\n    proxy-url: http://p", "token: t"),
+            "UnsafeKubeconfig"
+        );
+        assert_eq!(one("server: https://w", "tokenFile: /x"), "UnsafeKubeconfig");
+    }
+
+    fn config(cluster: &str, user: &str) -> String {
+        format!(
+            "current-context: x\ncontexts:\n- name: x\n  context: {{cluster: c, user: u}}\nclusters:\n- name: c\n  cluster:\n    {cluster}\nusers:\n- name: u\n  user:\n    {user}\n"
+        )
+    }
+
     #[track_caller]
     fn check(cluster: &str, user: &str, expect: Expect) {
-        let text = format!(
-            "current-context: x\ncontexts:\n- name: x\n  context: {{cluster: c, user: u}}\nclusters:\n- name: c\n  cluster:\n    {cluster}\nusers:\n- name: u\n  user:\n    {user}\n"
-        );
+        let text = config(cluster, user);
         expect
             .assert_eq(&parse(text.as_bytes()).map_or_else(|error| error.to_string(), |_| "used".to_owned()));
     }

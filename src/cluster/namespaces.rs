@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use tokio::sync::Notify;
 
+use crate::admission::AllowExempt;
 use crate::names;
 
 /// The labels of a namespace that matter to us.
@@ -15,8 +16,8 @@ use crate::names;
 pub struct OptIn {
     /// Value of the label `dispatch`: the DispatchPolicy's name.
     pub dispatch: Option<Arc<str>>,
-    /// Whether `allow-exempt` is `true`.
-    pub allow_exempt: bool,
+    /// What `allow-exempt` says.
+    pub allow_exempt: AllowExempt,
     /// Value of the label `gang`: the back end of its PodGroups, or `auto`.
     pub gang: Option<Arc<str>>,
 }
@@ -36,8 +37,11 @@ impl Namespaces {
     }
 
     /// Whether single objects of the namespace may be exempted; none: nothing is known of it. Neither waits nor allocates.
-    pub fn allow_exempt(&self, name: &str) -> Option<bool> {
-        self.labels.load().get(name).map(|opt_in| opt_in.allow_exempt)
+    pub fn allow_exempt(&self, name: &str) -> Option<AllowExempt> {
+        self.labels
+            .load()
+            .get(name)
+            .map(|opt_in| opt_in.allow_exempt.clone())
     }
 
     /// Its label `gang`; none: it has none, or nothing is known of it.
@@ -58,7 +62,7 @@ impl Namespaces {
             .collect()
     }
 
-    /// Names of the namespaces that are opted in.
+    /// Names of the namespaces that are opted in to dispatch.
     pub fn opted_in(&self) -> Vec<Arc<str>> {
         let labels = self.labels.load();
         labels
@@ -66,6 +70,11 @@ impl Namespaces {
             .filter(|(_, opt_in)| opt_in.dispatch.is_some())
             .map(|(name, _)| name.clone())
             .collect()
+    }
+
+    /// Names of the namespaces that carry one of our labels.
+    pub fn labelled(&self) -> Vec<Arc<str>> {
+        self.labels.load().keys().cloned().collect()
     }
 
     /// The watch delivered this namespace. True if its labels of ours changed.
@@ -105,7 +114,7 @@ fn opt_in(namespace: &PartialObjectMeta<Namespace>) -> OptIn {
     let get = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
     OptIn {
         dispatch: get(names::DISPATCH).map(Into::into),
-        allow_exempt: get(names::ALLOW_EXEMPT) == Some(names::TRUE),
+        allow_exempt: AllowExempt::of(get(names::ALLOW_EXEMPT)),
         gang: get(names::GANG).map(Into::into),
     }
 }

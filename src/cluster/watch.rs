@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -9,6 +10,8 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
+
+use crate::words::chain;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -24,8 +27,49 @@ pub enum Watched<K> {
     Failed(watcher::Error),
 }
 
-/// Follows one list of objects until `stop`, and hands everything to `sink`.
+/// What is watched, for the log: kube's own lines do not say where they come from.
+#[derive(Clone, Debug)]
+pub struct Watching {
+    /// The WorkerCluster, or `manager`.
+    pub cluster: Arc<str>,
+    /// The plural of the kind, and `/name` for a single object.
+    pub resource: Arc<str>,
+    /// Empty for all.
+    pub namespace: Arc<str>,
+}
+
+impl Watching {
+    /// Objects of the manager, in all namespaces that concern us.
+    pub fn on_manager(resource: &str) -> Self {
+        Self {
+            cluster: MANAGER.into(),
+            resource: resource.into(),
+            namespace: "".into(),
+        }
+    }
+
+    /// One line for each outage, and all of it at `debug`. A version that is too old only means to list again.
+    fn tell(&self, error: &watcher::Error, told: &mut bool) {
+        let Self {
+            cluster,
+            resource,
+            namespace,
+        } = self;
+        let error_text = chain(error);
+        if std::mem::replace(told, true) || is_gone(error) {
+            tracing::debug!(%cluster, %resource, %namespace, error = error_text, "a watch failed; it is tried again");
+        } else {
+            tracing::warn!(%cluster, %resource, %namespace, error = error_text, "a watch failed; it is tried again");
+        }
+    }
+}
+
+/// Stands for the manager in log lines.
+pub const MANAGER: &str = "manager";
+
+/// Follows one list of objects until `stop`, and hands everything to `sink`. Failures are logged here.
 pub async fn follow<K>(
+    what: Watching,
     api: Api<K>,
     config: watcher::Config,
     stop: CancellationToken,
@@ -35,6 +79,7 @@ pub async fn follow<K>(
 {
     let config = config.timeout(WATCH_SECONDS);
     let mut pause = FIRST_PAUSE;
+    let mut told = false;
     loop {
         let mut stream = pin!(watcher::watcher(api.clone(), config.clone()));
         loop {
@@ -45,7 +90,7 @@ pub async fn follow<K>(
             match next {
                 Some(Ok(event)) => {
                     if !matches!(event, Event::Init) {
-                        pause = FIRST_PAUSE; // an Init alone only announces the next try
+                        (pause, told) = (FIRST_PAUSE, false); // an Init alone only announces the next try
                     }
                     sink(Watched::Event(event));
                 }
@@ -53,6 +98,7 @@ pub async fn follow<K>(
                     // A 410 as the answer to the watch request is retried with the same version for ever by the
                     // watcher (kube-runtime 5.0): only a new watcher lists again.
                     let start_over = is_gone(&error);
+                    what.tell(&error, &mut told);
                     sink(Watched::Failed(error));
                     tokio::select! {
                         () = stop.cancelled() => return,

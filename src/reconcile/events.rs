@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::pod::local::LocalPod;
 use crate::names;
+use crate::words::chain;
 
 /// An Event that waits is dropped when this many wait already.
 const WAITING: usize = 1024;
@@ -121,7 +122,12 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             secondary: None,
         };
         if let Err(error) = recorder.publish(&event, &object).await {
-            tracing::debug!(%error, "event not sent");
+            tracing::debug!(
+                about = object.name,
+                reason = event.reason,
+                error = chain(&error),
+                "event not sent"
+            );
         }
     }
 }

@@ -15,7 +15,7 @@ use super::faults::blind;
 use super::pod::local::{LocalPod, PodKey};
 use super::pod::world::World;
 use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watched, follow};
+use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 
 /// How many lists must be complete before a first turn: the three here, and those of `reconcile::cluster`.
@@ -32,18 +32,21 @@ pub async fn keep(
     let pods: Api<RawObject> = Api::all_with(client.clone(), &ApiResource::erase::<Pod>(&()));
     let gated = watcher::Config::default().labels(&format!("{}={}", names::GATED, names::TRUE));
     watches.spawn(follow(
+        Watching::on_manager("pods"),
         pods,
         gated,
         stop.clone(),
         pods_sink(world.clone(), listed.clone()),
     ));
     watches.spawn(follow(
+        Watching::on_manager("namespaces"),
         Api::<PartialObjectMeta<Namespace>>::all(client.clone()),
         watcher::Config::default(),
         stop.clone(),
         namespaces_sink(world.clone(), listed.clone()),
     ));
     watches.spawn(follow(
+        Watching::on_manager("replicasets"),
         Api::<PartialObjectMeta<ReplicaSet>>::all(client),
         watcher::Config::default(),
         stop,
@@ -86,7 +89,7 @@ fn pods_sink(world: Arc<World>, listed: impl Fn() + Send + 'static) -> impl FnMu
                 world.queue.add(pod.key);
             }
         }
-        Watched::Failed(error) => tracing::warn!(%error, "pods cannot be watched"),
+        Watched::Failed(_) => {}
     }
 }
 
@@ -131,7 +134,7 @@ fn namespaces_sink(
                 world.namespaces.watched(&namespace)
             }
             Watched::Event(Event::InitDone) => {
-                for name in world.namespaces.opted_in() {
+                for name in world.namespaces.labelled() {
                     if !seen.contains(&name) {
                         world.namespaces.removed(&name);
                     }
@@ -143,10 +146,7 @@ fn namespaces_sink(
             }
             Watched::Event(Event::Apply(namespace)) => world.namespaces.watched(&namespace),
             Watched::Event(Event::Delete(namespace)) => world.namespaces.removed(&namespace.name_any()),
-            Watched::Failed(error) => {
-                tracing::warn!(%error, "namespaces cannot be watched");
-                false
-            }
+            Watched::Failed(_) => false,
         };
         if changed {
             world.look_at_all();
@@ -168,6 +168,6 @@ fn replica_sets_sink(
                 listed();
             }
         }
-        Watched::Failed(error) => tracing::warn!(%error, "ReplicaSets cannot be watched"),
+        Watched::Failed(_) => {}
     }
 }

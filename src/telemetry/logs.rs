@@ -51,16 +51,19 @@ pub fn init(format: LogFormat, level: &str) -> Result<Flush, LogError> {
     Ok(flush)
 }
 
-/// A level for everything of ours; what others say is heard from `warn` on, unless the text names a target.
+const KUBE_OFF: &str = "kube_client=off,kube_runtime=off";
+
+/// A level for everything of ours; what others say is heard from `warn` on, unless the text names a target. Kube is not
+/// heard unless it is named: its lines tell neither the cluster nor what was asked, and ours say the same with both.
 ///
 /// # Errors
 /// If the text is neither a level nor a list of directives.
 pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
     let is_plain = level.parse::<tracing::Level>().is_ok();
-    let directives = if is_plain {
-        format!("warn,portcullis={level}")
-    } else {
-        level.to_owned()
+    let directives = match (is_plain, level.contains("kube")) {
+        (true, _) => format!("warn,{KUBE_OFF},portcullis={level}"),
+        (false, false) => format!("{KUBE_OFF},{level}"),
+        (false, true) => level.to_owned(),
     };
     EnvFilter::try_new(directives).map_err(|source| LogError::Level {
         found: level.to_owned(),
@@ -200,6 +203,15 @@ mod tests {
             assert!(filter(good).is_ok(), "{good}");
         }
         assert!(matches!(filter("portcullis=loud"), Err(LogError::Level { .. })));
+    }
+
+    #[test]
+    fn kube_is_heard_only_if_it_is_named() {
+        let said = |level: &str| filter(level).expect("a level").to_string();
+        for quiet in ["info", "portcullis=debug,info"] {
+            assert!(said(quiet).contains("kube_client=off"), "{quiet}");
+        }
+        assert!(!said("info,kube_client=warn").contains("off"));
     }
 
     /// A pipe that nobody reads.

@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 
 use super::{InvalidPair, Resolver, Served};
 use crate::telemetry::metrics::TlsMetrics;
+use crate::words;
 
 /// How often the folder is read.
 pub const PERIOD: Duration = Duration::from_secs(2);
@@ -67,9 +68,7 @@ pub async fn keep(
             }
             Err(error) => {
                 metrics.certificate_errors.inc();
-                let error: &dyn std::error::Error = &error;
-                let cause = error.source().map(ToString::to_string).unwrap_or_default();
-                let words = format!("{error}: {cause}");
+                let words = words::chain(&error);
                 if words != told {
                     tracing::warn!(
                         error = words,

@@ -16,6 +16,7 @@ use super::issue::{IssueError, Issued, KeyPem, Lives, Renewal, ServerNames, Why,
 use super::{InvalidPair, Resolver};
 use crate::names;
 use crate::telemetry::metrics::TlsMetrics;
+use crate::words;
 
 /// The Secret's name.
 pub const SECRET: &str = "portcullis-tls";
@@ -87,9 +88,7 @@ impl Keeper {
                 Err(SecretError::Raced) => continue,
                 Err(error) => {
                     self.metrics.certificate_errors.inc();
-                    let error: &dyn std::error::Error = &error;
-                    let cause = error.source().map(ToString::to_string).unwrap_or_default();
-                    let words = format!("{error}: {cause}");
+                    let words = words::chain(&error);
                     if words != told {
                         tracing::warn!(error = words, "certificates cannot be kept; what is served stays");
                         told = words;

@@ -74,7 +74,7 @@ async fn each_unsafe_kubeconfig_is_refused_with_its_own_reason(rig: Arc<Rig>) ->
         (
             "garbage",
             "{no kubeconfig".to_owned(),
-            "UnsafeKubeconfig",
+            "UnusableKubeconfig",
             "cannot be read",
         ),
         (
@@ -127,7 +127,7 @@ async fn a_missing_secret_is_told_and_found_when_it_comes(rig: Arc<Rig>) -> Resu
     let patch = json!({"stringData": {"config": "apiVersion: v1\nkind: Config\ncurrent-context: x\n"}});
     rig.patch(At::Manager, "portcullis-system", "secret/bad-secret", patch)
         .await?;
-    rig.until_cluster("bad-secret", "UnsafeKubeconfig", "names no context")
+    rig.until_cluster("bad-secret", "UnusableKubeconfig", "names no context")
         .await?;
     rig.unregister("bad-secret").await
 }
@@ -240,7 +240,13 @@ async fn a_namespace_that_names_no_policy_is_told(rig: Arc<Rig>) -> Result<()> {
     let ns = "no-policy";
     rig.world
         .manager
-        .create_namespace(ns, &[("portcullis.dev/dispatch", "nosuch")])
+        .create_namespace(
+            ns,
+            &[
+                ("portcullis.dev/dispatch", "nosuch"),
+                ("portcullis.dev/allow-exempt", "TRUE"),
+            ],
+        )
         .await?;
     rig.await_gate(ns).await?;
     rig.create(At::Manager, ns, plain("one")).await?;
@@ -255,12 +261,15 @@ async fn a_namespace_that_names_no_policy_is_told(rig: Arc<Rig>) -> Result<()> {
         At::Manager,
         "default",
         "events",
-        "one about the namespace",
+        "those about the labels of the namespace",
         |events| {
-            events.iter().any(|event| {
-                text(event, "/involvedObject/name") == ns
-                    && text(event, "/message").contains("names a DispatchPolicy that does not exist")
-            })
+            let told = |words: &str| {
+                events.iter().any(|event| {
+                    text(event, "/involvedObject/name") == ns && text(event, "/message").contains(words)
+                })
+            };
+            told("names a DispatchPolicy that does not exist")
+                && told("metadata.labels[portcullis.dev/allow-exempt]: found \"TRUE\", allowed is \"true\"")
         },
     )
     .await?;

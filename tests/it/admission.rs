@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use portcullis::admission::{Answer, NamespaceFacts, NamespaceLabels, admit};
+use portcullis::admission::{AllowExempt, Answer, NamespaceFacts, NamespaceLabels, admit};
 use serde_json::{Value, json};
 
 mod hostile;
@@ -26,6 +26,8 @@ pub(crate) enum Namespaces {
     OptedIn,
     /// Opted in, `allow-exempt`.
     AllowExempt,
+    /// Opted in, `allow-exempt: "TRUE"`.
+    Misspelt,
 }
 
 impl NamespaceFacts for Namespaces {
@@ -33,7 +35,12 @@ impl NamespaceFacts for Namespaces {
         match self {
             Self::Unseen => None,
             Self::OptedIn => Some(NamespaceLabels::default()),
-            Self::AllowExempt => Some(NamespaceLabels { allow_exempt: true }),
+            Self::AllowExempt => Some(NamespaceLabels {
+                allow_exempt: AllowExempt::Yes,
+            }),
+            Self::Misspelt => Some(NamespaceLabels {
+                allow_exempt: AllowExempt::of(Some("TRUE")),
+            }),
         }
     }
 }

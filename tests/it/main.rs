@@ -18,3 +18,4 @@ mod tls_handshake;
 mod tls_issue;
 mod tls_secret;
 mod webhook_config;
+mod worker_words;

@@ -1,6 +1,7 @@
 //! `portcullis status`: read the clusters with the caller's own rights, and say what is where.
 
 mod report;
+mod scope;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,22 +14,27 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 
 use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, ungated_line};
+use self::scope::{Scope, Seen, scope};
 use super::documents::{self, Format};
 use crate::api::WorkerCluster;
 use crate::cluster::api::CallError;
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
 use crate::names;
+use crate::words::chain;
 
 /// Options of `portcullis status`.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
     /// Only this pod, as `pod/NAME` or `NAME`; needs --namespace.
-    #[arg(requires = "namespace")]
+    #[arg(requires = "namespace", value_parser = pod_name)]
     pod: Option<String>,
     /// Only this namespace; without it, all that are opted in.
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     namespace: Option<String>,
+    /// All namespaces that are opted in, as without --namespace.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     /// Kubeconfig of the manager; without it, as kubectl does.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -61,13 +67,22 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
 }
 
 async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
-    let client = client(args).await?;
-    let name = args
-        .pod
-        .as_deref()
-        .map(|pod| pod.strip_prefix("pod/").unwrap_or(pod));
-    let mut report = Report::default();
-    for namespace in namespaces(&client, args).await? {
+    report(client(args).await?, args).await
+}
+
+async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
+    let name = args.pod.as_deref();
+    let Scope { namespaces, notes } =
+        scope(&client, args.namespace.as_deref(), &args.portcullis_namespace).await?;
+    let mut report = Report {
+        notes,
+        ..Report::default()
+    };
+    for Seen {
+        name: namespace,
+        opted_in,
+    } in namespaces
+    {
         let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
         let pods = pods
             .list(&ListParams::default())
@@ -81,8 +96,8 @@ async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
         {
             if is_gated(pod) {
                 report.pods.push(pod_line(pod));
-            } else {
-                report.ungated.push(ungated_line(pod));
+            } else if opted_in || name.is_some() {
+                report.ungated.push(ungated_line(pod, opted_in));
             }
         }
     }
@@ -119,17 +134,19 @@ async fn client(args: &StatusArgs) -> anyhow::Result<Client> {
     Client::try_from(config).context("reach the manager")
 }
 
-async fn namespaces(client: &Client, args: &StatusArgs) -> anyhow::Result<Vec<String>> {
-    if let Some(namespace) = &args.namespace {
-        return Ok(vec![namespace.clone()]);
+/// The name in `NAME` or `pod/NAME`, as kubectl takes it.
+fn pod_name(text: &str) -> Result<String, String> {
+    let name = match text.split_once('/') {
+        Some(("pod" | "pods" | "po", name)) => name,
+        Some(_) => "",
+        None => text,
+    };
+    if name.is_empty() || name.contains('/') {
+        return Err(format!(
+            "found {text:?}, allowed is pod/NAME or NAME; for the pods of a workload leave it out: all of the namespace are shown"
+        ));
     }
-    let opted_in = ListParams::default().labels(names::DISPATCH);
-    let found = Api::<Namespace>::all(client.clone())
-        .list(&opted_in)
-        .await
-        .map_err(words)
-        .context("list namespaces; without that right, name one with --namespace")?;
-    Ok(found.iter().map(ResourceExt::name_any).collect())
+    Ok(name.to_owned())
 }
 
 /// Orphans can only be seen on the workers, with the kubeconfigs that portcullis uses.
@@ -139,7 +156,7 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
     };
     let (origin, living) = match manager_facts(client).await {
         Ok(facts) => facts,
-        Err(error) => return note("the manager", &format!("{error:#}")),
+        Err(error) => return note("the manager", &chain(error.as_ref())),
     };
     let clusters = match Api::<WorkerCluster>::all(client.clone())
         .list(&ListParams::default())
@@ -166,7 +183,7 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
                     .filter_map(|pod| orphan_line(&name, pod, &living));
                 report.orphans.extend(orphans);
             }
-            Err(error) => note(&name, &format!("{error:#}")),
+            Err(error) => note(&name, &chain(error.as_ref())),
         }
     }
 }
@@ -221,3 +238,6 @@ async fn remote_pods(
 fn words(error: kube::Error) -> anyhow::Error {
     anyhow::anyhow!(CallError::from(error).words())
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,9 +13,12 @@ use crate::names;
 #[derive(Debug, Default, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// What is to be known beside the lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Pods of the opted-in namespaces that are dispatched or wait for it.
     pub pods: Vec<PodLine>,
-    /// Pods of opted-in namespaces that run here: from before the opt-in, or exempt.
+    /// Pods that run here: from before the opt-in, exempt, or asked for by name in a namespace that is not opted in.
     pub ungated: Vec<UngatedLine>,
     /// Open remote pods whose local pod is gone.
     pub orphans: Vec<OrphanLine>,
@@ -45,7 +48,7 @@ pub struct PodLine {
     pub command: Option<String>,
 }
 
-/// A pod that runs here although its namespace is opted in.
+/// A pod that runs here.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct UngatedLine {
     /// Namespace.
@@ -122,7 +125,7 @@ pub fn is_gated(pod: &Pod) -> bool {
 }
 
 /// The line of a pod that runs here.
-pub fn ungated_line(pod: &Pod) -> UngatedLine {
+pub fn ungated_line(pod: &Pod, opted_in: bool) -> UngatedLine {
     UngatedLine {
         namespace: pod.namespace().unwrap_or_default(),
         pod: pod.name_any(),
@@ -131,9 +134,10 @@ pub fn ungated_line(pod: &Pod) -> UngatedLine {
             .as_ref()
             .and_then(|status| status.phase.clone())
             .unwrap_or_default(),
-        why: match pod.labels().get(names::EXEMPT).map(String::as_str) {
-            Some(names::TRUE) => "exempt",
-            Some(_) | None => "created before the opt-in, or by a DaemonSet or a node",
+        why: match (opted_in, pod.labels().get(names::EXEMPT).map(String::as_str)) {
+            (false, _) => "its namespace is not opted in",
+            (true, Some(names::TRUE)) => "exempt",
+            (true, Some(_) | None) => "created before the opt-in, or by a DaemonSet or a node",
         },
     }
 }
@@ -161,7 +165,7 @@ pub fn orphan_line(cluster: &str, remote: &Pod, living: &BTreeSet<String>) -> Op
 impl Report {
     /// Aligned columns, one part after the other; parts without lines are left out.
     pub fn table(&self) -> String {
-        let mut out = String::new();
+        let mut out: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
         let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let pods = self.pods.iter().map(|line| {
             let why = match (line.message.is_empty(), line.reason.is_empty()) {
@@ -228,7 +232,7 @@ impl Report {
             created,
         );
         if out.is_empty() {
-            out.push_str("No pods in opted-in namespaces.\n");
+            out.push_str("No pods.\n");
         }
         out
     }

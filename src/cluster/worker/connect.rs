@@ -16,7 +16,7 @@ use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
 use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watched, follow};
+use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 use crate::reconcile::faults::blind;
 use crate::reconcile::pod::local::{PodKey, RemotePod};
@@ -108,10 +108,10 @@ fn adopt(worker: &Arc<Worker>, connection: &Arc<Connection>) {
 
 async fn connect(bytes: &[u8], origin: &str) -> Result<Connection, Problem> {
     let kubeconfig =
-        kubeconfig::parse(bytes).map_err(|error| problem("UnsafeKubeconfig", error.to_string(), true))?;
+        kubeconfig::parse(bytes).map_err(|error| problem(error.reason(), error.to_string(), true))?;
     let clients = Clients::from_kubeconfig(kubeconfig).await.map_err(|_| {
         problem(
-            "UnusableKubeconfig",
+            kubeconfig::UNUSABLE,
             "a certificate or key in it cannot be read".to_owned(),
             true,
         )
@@ -286,8 +286,13 @@ impl PodWatches<'_> {
             listed: HashSet::new(),
         };
         let config = watcher::Config::default().labels(&ours);
+        let what = Watching {
+            cluster: self.worker.name.clone(),
+            resource: "pods".into(),
+            namespace: namespace.into(),
+        };
         self.tasks
-            .spawn(follow(api, config, self.stop.clone(), move |watched| {
+            .spawn(follow(what, api, config, self.stop.clone(), move |watched| {
                 sink.take(watched);
             }));
     }
@@ -343,13 +348,10 @@ impl Sink {
                 | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
             ) if status.code == 403 => {
                 if self.worker.set_forbidden(&self.namespace, &status.message) {
-                    tracing::info!(worker = %self.worker.name, namespace = %self.namespace, message = %status.message, "pods there may not be listed");
                     self.events.link_changed(&self.worker);
                 }
             }
-            Watched::Failed(error) => {
-                tracing::debug!(worker = %self.worker.name, namespace = %self.namespace, %error, "pod watch failed");
-            }
+            Watched::Failed(_) => {}
         }
     }
 

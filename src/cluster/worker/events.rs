@@ -9,7 +9,7 @@ use crate::reconcile::pod::local::PodKey;
 const LONGEST: usize = 512;
 
 /// Reads the Events about a pod. `None` also if they cannot be read: they are news, nothing depends on them.
-pub async fn last_warning(api: &ClusterApi, key: &PodKey, uid: &str) -> Option<String> {
+pub async fn last_warning(worker: &str, api: &ClusterApi, key: &PodKey, uid: &str) -> Option<String> {
     let path = format!(
         "/api/v1/namespaces/{}/events?fieldSelector=involvedObject.uid%3D{uid},type%3DWarning",
         key.namespace
@@ -17,7 +17,7 @@ pub async fn last_warning(api: &ClusterApi, key: &PodKey, uid: &str) -> Option<S
     match api.get(&path).await {
         Ok(list) => last(list.json()),
         Err(error) => {
-            tracing::debug!(pod = %key, %error, "Events on the worker cannot be read");
+            tracing::debug!(worker, pod = %key, error = error.words(), "Events there cannot be read");
             None
         }
     }

@@ -23,12 +23,14 @@ use self::status::{Facts, LinkSeen};
 use super::events::{Note, Notes};
 use super::pod::local::Phase;
 use super::pod::world::World;
+use crate::admission::AllowExempt;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
 use crate::cluster::client::Clients;
 use crate::cluster::fleet::twin_of;
-use crate::cluster::watch::{Watched, follow};
+use crate::cluster::watch::{Watched, Watching, follow};
 use crate::cluster::worker::{Link, Worker, missing};
 use crate::names;
+use crate::words::chain;
 
 /// Counts and conditions are written at most once in this time.
 const BEAT: Duration = Duration::from_secs(2);
@@ -47,18 +49,21 @@ pub async fn keep(
     let registry = Arc::new(Registry::new(world.clone(), notes.clone(), changed.clone()));
     let tasks = [
         tokio::spawn(follow(
+            Watching::on_manager("workerclusters"),
             Api::<DeserializeGuard<WorkerCluster>>::all(watches.clone()),
             watcher::Config::default(),
             stop.clone(),
             registry.clone().clusters_sink(listed.clone()),
         )),
         tokio::spawn(follow(
+            Watching::on_manager("secrets"),
             Api::<DeserializeGuard<Secret>>::namespaced(watches.clone(), &namespace),
             watcher::Config::default(),
             stop.clone(),
             registry.clone().secrets_sink(listed.clone()),
         )),
         tokio::spawn(follow(
+            Watching::on_manager("dispatchpolicies"),
             Api::<DeserializeGuard<DispatchPolicy>>::all(watches),
             watcher::Config::default(),
             stop.clone(),
@@ -125,10 +130,7 @@ fn policies_sink(
             Watched::Event(Event::Delete(policy)) => {
                 policies.remove(&policy.name_any());
             }
-            Watched::Failed(error) => {
-                tracing::warn!(%error, "DispatchPolicies cannot be watched");
-                return;
-            }
+            Watched::Failed(_) => return,
         }
         drop(policies);
         world.memories.forget_verdicts();
@@ -179,7 +181,7 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             write_status::<DispatchPolicy>(client, &policy.name_any(), &json!({ "status": next })).await;
         }
     }
-    tell_unknown_policies(world, notes);
+    tell_of_labels(world, notes);
 }
 
 /// Pods that are committed to each cluster: those that are not finished, and the finished ones that keep a copy there.
@@ -227,10 +229,10 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
             "DuplicateCluster".to_owned(),
             format!("{name} leads to the same cluster as another WorkerCluster"),
         )),
-        Some(member) if member.cordoned => Some(("Cordoned".to_owned(), "it is cordoned".to_owned())),
-        Some(member) => match &*member.worker.link() {
-            Link::Down(problem) => Some((problem.reason.to_owned(), problem.message.clone())),
-            Link::Up(_) => member
+        Some(member) => match (member.intake.why_closed(), &*member.worker.link()) {
+            (Some((reason, words)), _) => Some((reason.to_owned(), words.to_owned())),
+            (None, Link::Down(problem)) => Some((problem.reason.to_owned(), problem.message.clone())),
+            (None, Link::Up(_)) => member
                 .worker
                 .rejection("")
                 .filter(|rejection| rejection.reason != "Syncing")
@@ -239,35 +241,37 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
     }
 }
 
-/// A namespace whose label names no policy gets an Event; its pods say it in their condition.
-fn tell_unknown_policies(world: &World, notes: &Notes) {
+/// A namespace whose label names no policy, or means nothing, gets an Event; its pods say it in their condition, or when
+/// they are created.
+fn tell_of_labels(world: &World, notes: &Notes) {
     for namespace in world.namespaces.opted_in() {
-        let Some(policy) = world
-            .namespaces
-            .get(&namespace)
-            .and_then(|opt_in| opt_in.dispatch)
-        else {
+        let Some(opt_in) = world.namespaces.get(&namespace) else {
             continue;
         };
-        if world
-            .policies
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&*policy)
-        {
-            continue;
-        }
-        let about = ObjectReference {
+        let policies = world.policies.read().unwrap_or_else(PoisonError::into_inner);
+        let unknown = opt_in.dispatch.filter(|policy| !policies.contains_key(&**policy));
+        drop(policies);
+        let about = || ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(namespace.to_string()),
             ..ObjectReference::default()
         };
-        let sentence = format!(
-            "label {}={policy} names a DispatchPolicy that does not exist: no pod of this namespace starts; create the policy or change the label",
-            names::DISPATCH
-        );
-        notes.about(about, Note::warning("PolicyNotFound", sentence));
+        if let Some(policy) = unknown {
+            let sentence = format!(
+                "label {}={policy} names a DispatchPolicy that does not exist: no pod of this namespace starts; create the policy or change the label",
+                names::DISPATCH
+            );
+            notes.about(about(), Note::warning("PolicyNotFound", sentence));
+        }
+        if let AllowExempt::Meaningless(found) = opt_in.allow_exempt {
+            let sentence = format!(
+                "metadata.labels[{}]: found {found:?}, allowed is \"true\": pods labelled {} run on workers; correct the label or take it off",
+                names::ALLOW_EXEMPT,
+                names::EXEMPT
+            );
+            notes.about(about(), Note::warning("InvalidLabel", sentence));
+        }
     }
 }
 
@@ -303,7 +307,7 @@ async fn keep_finalizer(client: &Client, cluster: &WorkerCluster, work: bool) {
         .patch(&cluster.name_any(), &params(), &Patch::Merge(patch))
         .await
     {
-        tracing::info!(cluster = %cluster.name_any(), %error, "finalizer not written; the next beat tries again");
+        tracing::info!(worker = %cluster.name_any(), error = chain(&error), "finalizer not written; the next beat tries again");
     }
 }
 
@@ -316,7 +320,8 @@ where
 {
     let api = Api::<K>::all(client.clone());
     if let Err(error) = api.patch_status(name, &params(), &Patch::Merge(patch)).await {
-        tracing::info!(name, %error, "status not written; the next beat tries again");
+        let kind = K::kind(&());
+        tracing::info!(%kind, name, error = chain(&error), "status not written; the next beat tries again");
     }
 }
 

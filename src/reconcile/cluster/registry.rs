@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::unreadable;
 use crate::api::WorkerCluster;
+use crate::cluster::fleet::Intake;
 use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
 use crate::cluster::worker::{Link, Problem, Worker};
@@ -85,13 +86,13 @@ impl Registry {
         let Some(cluster) = state.clusters.get(name) else {
             return;
         };
-        let cordoned = cluster.spec.cordoned || cluster.metadata.deletion_timestamp.is_some();
+        let intake = Intake::of(cluster);
         let kubeconfig = kubeconfig(cluster, &state.secrets);
         let worker = match self.world.fleet.get(name) {
             Some(member) => member.worker,
             None => Arc::new(Worker::new(name)),
         };
-        if self.world.fleet.set(worker.clone(), cordoned) {
+        if self.world.fleet.set(worker.clone(), intake) {
             self.world.look_at_all();
         }
         if state
@@ -174,7 +175,7 @@ impl Registry {
                 Watched::Event(Event::Delete(object)) => {
                     map(&mut state).remove(&object.name_any());
                 }
-                Watched::Failed(error) => tracing::warn!(%error, kind, "cannot be watched"),
+                Watched::Failed(_) => {}
             }
             drop(state);
             self.changed.notify_one();
@@ -235,12 +236,14 @@ impl LinkEvents for Events {
     }
 
     fn link_changed(&self, worker: &Arc<Worker>) {
-        let state = match &*worker.link() {
-            Link::Down(problem) => problem.reason,
-            Link::Up(_) if worker.lost().is_some() => "Unreachable",
-            Link::Up(_) => "Connected",
+        let lost = worker.lost();
+        let link = worker.link();
+        let (state, why) = match (&*link, &lost) {
+            (Link::Down(problem), _) => (problem.reason, &*problem.message),
+            (Link::Up(_), Some(words)) => ("Unreachable", words.as_str()),
+            (Link::Up(_), None) => ("Connected", ""),
         };
-        tracing::info!(worker = %worker.name, state, "link changed");
+        tracing::info!(worker = %worker.name, state, why, "link changed");
         self.world.look_at_all();
         self.changed.notify_one();
     }

@@ -23,7 +23,7 @@ use super::probe::{self, Native};
 use crate::cluster::api::CallError;
 use crate::cluster::discovery::Served;
 use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watched, follow};
+use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::Resource;
@@ -161,19 +161,23 @@ fn stop_all(running: &mut BTreeMap<Watch, CancellationToken>, which: impl Fn(&Wa
 async fn definitions(client: Client, changed: Arc<Notify>, stop: CancellationToken) {
     let ours = groups();
     let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
-    follow(api, watcher::Config::default(), stop, move |watched| match watched {
-        Watched::Event(Event::Apply(definition) | Event::Delete(definition)) => {
-            let name = definition.name_any();
-            if ours.iter().any(|group| name.ends_with(&format!(".{group}"))) {
-                changed.notify_one();
+    follow(
+        Watching::on_manager("customresourcedefinitions"),
+        api,
+        watcher::Config::default(),
+        stop,
+        move |watched| match watched {
+            Watched::Event(Event::Apply(definition) | Event::Delete(definition)) => {
+                let name = definition.name_any();
+                if ours.iter().any(|group| name.ends_with(&format!(".{group}"))) {
+                    changed.notify_one();
+                }
             }
-        }
-        Watched::Event(Event::InitDone) => changed.notify_one(),
-        Watched::Event(Event::Init | Event::InitApply(_)) => {}
-        Watched::Failed(error) => {
-            tracing::warn!(%error, "CustomResourceDefinitions cannot be watched; kinds installed later are found late");
-        }
-    })
+            Watched::Event(Event::InitDone) => changed.notify_one(),
+            Watched::Event(Event::Init | Event::InitApply(_)) => {}
+            Watched::Failed(_) => {}
+        },
+    )
     .await;
 }
 
@@ -186,24 +190,59 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
                 client,
                 &resource(names.group, names.version, names.plural, names.kind),
             );
-            follow(api, all, stop, sinks::jobs_sink(cluster, names)).await;
+            follow(
+                Watching::on_manager(names.plural),
+                api,
+                all,
+                stop,
+                sinks::jobs_sink(cluster, names),
+            )
+            .await;
         }
         Watch::Groups(group, version) => {
             let api: Api<RawObject> =
                 Api::all_with(client, &resource(group.group, version, group.plural, group.kind));
-            follow(api, all, stop, sinks::groups_sink(cluster, group)).await;
+            follow(
+                Watching::on_manager(&format!("{}.{}", group.plural, group.group)),
+                api,
+                all,
+                stop,
+                sinks::groups_sink(cluster, group),
+            )
+            .await;
         }
         Watch::Pods => {
             let api: Api<RawObject> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
-            follow(api, all.labels(names::POD_GROUP), stop, sinks::pods_sink(cluster)).await;
+            follow(
+                Watching::on_manager("pods"),
+                api,
+                all.labels(names::POD_GROUP),
+                stop,
+                sinks::pods_sink(cluster),
+            )
+            .await;
         }
         Watch::PriorityClasses => {
             let sink = sinks::classes_sink(cluster, |cluster, classes| cluster.priority_classes(classes));
-            follow(Api::<PriorityClass>::all(client), all, stop, sink).await;
+            follow(
+                Watching::on_manager("priorityclasses"),
+                Api::<PriorityClass>::all(client),
+                all,
+                stop,
+                sink,
+            )
+            .await;
         }
         Watch::RuntimeClasses => {
             let sink = sinks::classes_sink(cluster, |cluster, classes| cluster.runtime_classes(classes));
-            follow(Api::<RuntimeClass>::all(client), all, stop, sink).await;
+            follow(
+                Watching::on_manager("runtimeclasses"),
+                Api::<RuntimeClass>::all(client),
+                all,
+                stop,
+                sink,
+            )
+            .await;
         }
     }
 }

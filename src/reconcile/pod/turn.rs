@@ -246,9 +246,11 @@ impl Turns {
         let connection = cluster
             .and_then(|cluster| self.world.fleet.get(cluster))
             .filter(|member| member.worker.lost().is_none())
-            .and_then(|member| member.worker.connection());
+            .and_then(|member| Some((member.worker.name.clone(), member.worker.connection()?)));
         let warning = match connection {
-            Some(connection) => events::last_warning(&connection.clients.calls, &observed.key, &remote).await,
+            Some((worker, connection)) => {
+                events::last_warning(&worker, &connection.clients.calls, &observed.key, &remote).await
+            }
             None => None,
         };
         self.world.memories.change(&observed.key, |memory| {

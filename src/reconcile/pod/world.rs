@@ -258,11 +258,8 @@ fn rejection(
     if let Some(twin) = twin_of(members, &member.worker) {
         return because("DuplicateCluster", same_cluster(&twin));
     }
-    if member.cordoned {
-        return because(
-            "Cordoned",
-            "it is cordoned (spec.cordoned) or being deleted".to_owned(),
-        );
+    if let Some((reason, words)) = member.intake.why_closed() {
+        return because(reason, words.to_owned());
     }
     let verdict = memory
         .verdicts

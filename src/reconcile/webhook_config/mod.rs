@@ -18,8 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::policies::{Layer, LayerKind, Rendered};
-use crate::cluster::watch::{Watched, follow};
+use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names::PORTCULLIS;
+use crate::words::chain;
 
 mod pace;
 pub mod plan;
@@ -120,7 +121,8 @@ impl Keeper {
     async fn run(self, ca_bundle: watch::Receiver<Vec<u8>>, shutdown: CancellationToken) {
         let (sender, news) = mpsc::unbounded_channel();
         let only = watcher::Config::default().fields(&format!("metadata.name={}", self.layer.name));
-        let watch = follow(self.api.clone(), only, shutdown.clone(), move |watched| {
+        let what = Watching::on_manager(&format!("{}/{}", self.layer.kind.resource(), self.layer.name));
+        let watch = follow(what, self.api.clone(), only, shutdown.clone(), move |watched| {
             let _ = sender.send(watched); // who no longer listens is at the end, too
         });
         tokio::join!(watch, self.react(news, ca_bundle, shutdown));
@@ -318,17 +320,4 @@ async fn in_time<T>(act: &str, call: impl Future<Output = kube::Result<T>>) -> R
 
 fn value(object: &DynamicObject) -> Value {
     serde_json::to_value(object).expect("an object that came as JSON can be written as JSON")
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) {
-            text
-        } else {
-            format!("{text}: {cause}")
-        }
-    })
 }

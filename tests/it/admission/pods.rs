@@ -147,6 +147,47 @@ fn an_exempt_pod_is_left_alone_only_where_the_namespace_allows_it() {
     assert_eq!(other.answer.reason, "gated");
 }
 
+/// A label that means nothing would be missed by nobody but the one who wrote it.
+#[test]
+fn a_value_that_means_nothing_is_warned_about_with_field_found_and_allowed() {
+    let with = |map: &str, value: &str| {
+        let mut object = pod();
+        object["metadata"][map]["portcullis.dev/exempt"] = json!(value);
+        object
+    };
+    let check = |object: &Value, namespace: Namespaces, warning: &[&str]| {
+        let reply = ask(&review("pods", "CREATE", object, &Value::Null), &namespace);
+        assert_eq!(gates(&reply.applied_to(object)), ["portcullis.dev/multikueue"]);
+        assert_eq!(reply.warnings(), warning, "{object}");
+    };
+    let sentence =
+        r#"metadata.labels[portcullis.dev/exempt]: found "TRUE", allowed is "true"; it runs on a worker"#;
+    check(&with("labels", "TRUE"), Namespaces::AllowExempt, &[sentence]);
+    check(&with("labels", "TRUE"), Namespaces::OptedIn, &[sentence]);
+    let empty = r#"metadata.labels[portcullis.dev/exempt]: found "", allowed is "true"; it runs on a worker"#;
+    check(&with("labels", ""), Namespaces::AllowExempt, &[empty]);
+    let long = r#"metadata.labels[portcullis.dev/exempt]: found "xxxxxxxxxxxxxxxx…", allowed is "true"; it runs on a worker"#;
+    check(
+        &with("labels", &"x".repeat(9999)),
+        Namespaces::AllowExempt,
+        &[long],
+    );
+    check(
+        &with("labels", "true"),
+        Namespaces::Misspelt,
+        &[
+            r#"namespace metadata.labels[portcullis.dev/allow-exempt]: found "TRUE", allowed is "true"; it runs on a worker"#,
+        ],
+    );
+    check(
+        &with("annotations", "true"),
+        Namespaces::AllowExempt,
+        &["metadata.annotations: portcullis.dev/exempt counts as a label only; it runs on a worker"],
+    );
+    check(&with("labels", "false"), Namespaces::AllowExempt, &[]);
+    check(&pod(), Namespaces::Misspelt, &[]);
+}
+
 #[test]
 fn a_pod_with_both_gate_and_exempt_counts_as_gated() {
     for sent in ["/spec/schedulingGates", "/metadata/labels/portcullis.dev~1gated"] {

@@ -54,6 +54,23 @@ spec:
 ";
 
 #[test]
+fn a_field_that_no_pod_has_is_warned_about_and_a_wrong_type_refused() {
+    let typo = DEPLOYMENT.replace("containers:", "contaners:");
+    let preview = run(&typo, &[], Format::Yaml).unwrap();
+    assert_eq!(
+        preview.warnings,
+        [
+            "Deployment default/web: spec.template.spec.contaners: no pod of Kubernetes 1.37 has this field, so it does nothing; correct its name or its place, or remove it"
+        ]
+    );
+    let wrong = POD.replace("spec:\n", "spec:\n  restartPolicy: 5\n");
+    assert_eq!(
+        refused(&wrong, &[]),
+        "Pod default/one is refused: spec.restartPolicy: found integer `5`, expected a string"
+    );
+}
+
+#[test]
 fn a_pod_is_printed_as_it_would_be_stored() {
     expect_test::expect![[r#"
         apiVersion: v1
@@ -170,7 +187,9 @@ fn refusals_of_admission_and_of_the_guard_name_object_field_and_way_out() {
     );
     assert!(refused(&key, &[]).contains("only portcullis itself writes portcullis.dev/cluster"));
     let unreadable = DEPLOYMENT.replace("labels: {app: web}}\n", "labels: [app]}\n");
-    assert!(refused(&unreadable, &[]).contains("spec.template.metadata.labels: invalid type: sequence"));
+    assert!(
+        refused(&unreadable, &[]).contains("spec.template.metadata.labels: found a list, expected an object")
+    );
     assert!(run(&daemon_set, &["portcullis.dev/dispatch-"], Format::Yaml).is_ok());
 }
 
@@ -194,15 +213,15 @@ fn what_is_no_manifest_is_said_with_its_place() {
     for (text, sentence) in [
         (
             "kind: Pod\n",
-            "app.yaml, document 1: no object, it needs apiVersion and kind",
+            "app.yaml, document 1: apiVersion: missing; expected a string such as v1 or apps/v1",
         ),
         (
             "apiVersion: v1\nkind: Pod\n---\n[]\n",
-            "app.yaml, document 2: no object, it needs apiVersion and kind",
+            "app.yaml, document 2: found a list, expected an object with apiVersion and kind",
         ),
         (
             "apiVersion: v1\nkind: List\nitems: [5]\n",
-            "app.yaml, document 1, item 1: no object",
+            "app.yaml, document 1, item 1: found 5, expected an object",
         ),
         ("a: [\n", "app.yaml is neither YAML nor JSON: "),
         ("a: 1\na: 2\n", "app.yaml is neither YAML nor JSON: "),

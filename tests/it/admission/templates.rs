@@ -292,6 +292,22 @@ fn exempt_on_the_object_around_the_template_is_warned_about() {
 }
 
 #[test]
+fn a_value_of_exempt_that_means_nothing_is_warned_about_in_templates_too() {
+    let mut object = workload("StatefulSet", "web");
+    object["spec"]["template"]["metadata"]["labels"]["portcullis.dev/exempt"] = json!("yes");
+    let reply = ask(
+        &review("statefulsets", "CREATE", &object, &Value::Null),
+        &Namespaces::AllowExempt,
+    );
+    assert_eq!(
+        reply.warnings(),
+        [
+            r#"spec.template.metadata.labels[portcullis.dev/exempt]: found "yes", allowed is "true"; it runs on a worker"#
+        ]
+    );
+}
+
+#[test]
 fn a_template_with_a_node_is_warned_about() {
     let mut object = workload("Deployment", "web");
     object["spec"]["template"]["spec"]["nodeName"] = json!("node-1");

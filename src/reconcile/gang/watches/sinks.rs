@@ -56,7 +56,7 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
                     cluster.queue.add(key);
                 }
             }
-            Watched::Failed(error) => tracing::warn!(%error, kind = names.kind, "jobs cannot be watched"),
+            Watched::Failed(_) => {}
         }
     }
 }
@@ -100,9 +100,7 @@ pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMu
                     cluster.look_at_jobs_of(&key, &seen);
                 }
             }
-            Watched::Failed(error) => {
-                tracing::warn!(%error, group = api.group, "PodGroups cannot be watched")
-            }
+            Watched::Failed(_) => {}
         }
     }
 }
@@ -154,10 +152,7 @@ pub(super) fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObje
                 let group = cluster.store.pod_seen(&namespace, &name, None);
                 group.map(|group| (namespace, group)).into_iter().collect()
             }
-            Watched::Failed(error) => {
-                tracing::warn!(%error, "pods of gangs cannot be watched");
-                return;
-            }
+            Watched::Failed(_) => return,
         };
         for (namespace, group) in changed {
             cluster.look_at_job_of_pods(&namespace, &group);
@@ -207,10 +202,7 @@ where
                 classes.remove(&class.name_any());
             }
             Watched::Event(Event::InitDone) => complete = true,
-            Watched::Failed(error) => {
-                tracing::warn!(%error, "classes cannot be watched");
-                return;
-            }
+            Watched::Failed(_) => return,
         }
         if complete {
             hand_over(&cluster, &classes);

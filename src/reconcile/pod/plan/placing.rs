@@ -10,6 +10,10 @@ use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
+use crate::words::few;
+
+/// A pod may have any number of gates.
+const GATES_SHOWN: usize = 5;
 
 pub(super) fn plan(
     observed: &Observed,
@@ -51,10 +55,8 @@ pub(super) fn plan(
         Err((reason, message)) => return withdraw(local, copies, reason, message, now),
     };
     if !local.other_gates.is_empty() {
-        let message = format!(
-            "waits for other scheduling gates: {}",
-            local.other_gates.join(", ")
-        );
+        let gates = few(&local.other_gates, GATES_SHOWN);
+        let message = format!("waits for other scheduling gates: {gates}");
         return withdraw(local, copies, "WaitingForGates", message, now);
     }
     if !dropped(Fault::HeldName)

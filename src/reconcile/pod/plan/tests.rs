@@ -7,7 +7,10 @@ mod view;
 mod words;
 
 use expect_test::{Expect, expect};
+use serde_json::json;
 
+use crate::names::DISPATCHED;
+use crate::reconcile::step::Step;
 use view::View;
 
 #[test]
@@ -72,6 +75,27 @@ fn rule_2_waits_for_other_gates_and_for_the_end_of_an_earlier_copy() {
         expect!["say Dispatched=False WaitingForGates"],
     );
     check("L; a: R u1 gated terminating; b: -", expect!["nothing"]);
+}
+
+/// Anyone may put any number of gates on a pod.
+#[test]
+fn rule_2_names_a_few_of_many_gates_and_counts_the_others() {
+    let mut view = View::parse("L; a: -; b: -");
+    let gates = view.local.as_mut().unwrap()["spec"]["schedulingGates"]
+        .as_array_mut()
+        .unwrap();
+    gates.extend((1..=500).map(|number| json!({"name": format!("example.com/gate-{number}")})));
+    let plan = view.plan();
+    let [Step::Mirror { patch, .. }] = &plan.steps[..] else {
+        panic!("the pod says why it waits: {:?}", words::lines(&plan));
+    };
+    let conditions = patch["status"]["conditions"].as_array().unwrap();
+    let ours = conditions
+        .iter()
+        .find(|condition| condition["type"] == DISPATCHED)
+        .unwrap();
+    expect!["waits for other scheduling gates: example.com/gate-1, example.com/gate-2, example.com/gate-3, example.com/gate-4, example.com/gate-5 and 495 more"]
+        .assert_eq(ours["message"].as_str().unwrap());
 }
 
 #[test]

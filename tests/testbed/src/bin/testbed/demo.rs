@@ -2,6 +2,7 @@
 
 mod story;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -192,8 +193,33 @@ fn say(began: Instant, text: &str) {
 }
 
 fn print_command(cluster: &str, args: &[&str], output: &str) {
+    let args: Vec<_> = args.iter().map(|arg| quoted(arg)).collect();
     println!("    {cluster}$ kubectl {}", args.join(" "));
     for line in output.lines() {
         println!("    {line}");
+    }
+}
+
+/// As a shell must be given it: what is printed is there to be tried.
+fn quoted(arg: &str) -> Cow<'_, str> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-+=:,./@%".contains(letter);
+    if !arg.is_empty() && arg.chars().all(is_plain) {
+        return arg.into();
+    }
+    format!("'{}'", arg.replace('\'', r"'\''")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn what_a_shell_would_change_is_quoted() {
+        for plain in ["get", "pod/late", "--image=registry.example/late:1", "-n"] {
+            assert_eq!(quoted(plain), plain);
+        }
+        assert_eq!(quoted(r#"-p=[{"op":"remove"}]"#), r#"'-p=[{"op":"remove"}]'"#);
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

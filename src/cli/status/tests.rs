@@ -1,0 +1,171 @@
+//! What is asked, against a manager that is played.
+
+use bytes::Bytes;
+use clap::Parser;
+use expect_test::{Expect, expect};
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: StatusArgs,
+}
+
+#[tokio::test]
+async fn a_namespace_that_does_not_exist_is_a_sentence() {
+    check(
+        &["-n", "nosuch"],
+        expect![[
+            r#"error: namespace "nosuch" does not exist on the manager; `kubectl get namespaces` lists them"#
+        ]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_not_opted_in_says_so_and_how_to_opt_in() {
+    check(
+        &["-n", "default"],
+        expect![[r#"
+            Namespace default is not opted in: its pods run on this cluster. To opt it in: kubectl label namespace default portcullis.dev/dispatch=POLICY (`kubectl get dispatchpolicies` lists them)
+        "#]],
+    )
+    .await;
+    check(
+        &["-n", "default", "one"],
+        expect![[r#"
+            Namespace default is not opted in: its pods run on this cluster. To opt it in: kubectl label namespace default portcullis.dev/dispatch=POLICY (`kubectl get dispatchpolicies` lists them)
+
+            Running here, ungated:
+            NAMESPACE   POD   PHASE     WHY
+            default     one   Running   its namespace is not opted in
+        "#]],
+    )
+    .await;
+    check(
+        &["-n", "kube-system"],
+        expect![[r#"
+            Namespace kube-system is never opted in: its pods run on this cluster.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn all_namespaces_is_what_no_namespace_is() {
+    let all = expect![[r#"
+        Running here, ungated:
+        NAMESPACE   POD   PHASE     WHY
+        shop        one   Running   created before the opt-in, or by a DaemonSet or a node
+    "#]];
+    for args in [
+        &[][..],
+        &["-A"],
+        &["--all-namespaces"],
+        &["-n", "shop", "pod/one"],
+    ] {
+        all.assert_eq(&said(args).await);
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_read_a_namespace_sees_its_pods_all_the_same() {
+    check(
+        &["-n", "secretive", "pods/one"],
+        expect![[r#"
+            Running here, ungated:
+            NAMESPACE   POD   PHASE     WHY
+            secretive   one   Running   created before the opt-in, or by a DaemonSet or a node
+        "#]],
+    )
+    .await;
+}
+
+#[test]
+fn an_argument_that_is_no_pod_is_refused() {
+    for (text, name) in [
+        ("one", "one"),
+        ("pod/one", "one"),
+        ("pods/one", "one"),
+        ("po/one", "one"),
+    ] {
+        assert_eq!(pod_name(text).as_deref(), Ok(name));
+    }
+    for text in [
+        "deployment/web",
+        "deploy/web",
+        "pod/",
+        "",
+        "/",
+        "shop/pod/one",
+        "pod/a/b",
+    ] {
+        let error = pod_name(text).unwrap_err();
+        assert!(
+            error.starts_with(&format!("found {text:?}, allowed is pod/NAME or NAME")),
+            "{error}"
+        );
+    }
+    for both in [
+        &["status", "-A", "-n", "shop"][..],
+        &["status", "one"],
+        &["status", "-n", ""],
+    ] {
+        assert!(Line::try_parse_from(both).is_err(), "{both:?}");
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)]
+async fn check(args: &[&str], expect: Expect) {
+    expect.assert_eq(&said(args).await);
+}
+
+async fn said(args: &[&str]) -> String {
+    let line = ["status"].iter().chain(args);
+    let Line { args } = Line::try_parse_from(line).unwrap();
+    match report(manager(), &args).await {
+        Ok(report) => report.table(),
+        Err(error) => format!("error: {error:#}"),
+    }
+}
+
+/// `shop` is opted in, each namespace has the pod `one`, and there are no workers.
+fn manager() -> Client {
+    let answer = |request: Request<Body>| async move {
+        let (code, body) = answer(request.uri().path());
+        let body = Body::from(Bytes::from(body.to_string()));
+        Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).unwrap())
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+fn answer(path: &str) -> (u16, Value) {
+    let named =
+        |name: &str, labels: Value| json!({"metadata": {"name": name, "uid": name, "labels": labels}});
+    let list =
+        |kind: &str, items: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {}, "items": items});
+    let shop = named("shop", json!({"portcullis.dev/dispatch": "default"}));
+    let refused = |code: u16, reason: &str| {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+            "message": reason});
+        (code, status)
+    };
+    match path.split('/').skip(2).collect::<Vec<_>>()[..] {
+        ["v1", "namespaces"] => (200, list("NamespaceList", json!([shop]))),
+        ["v1", "namespaces", "shop"] => (200, shop),
+        ["v1", "namespaces", name @ ("default" | "kube-system")] => (200, named(name, json!({}))),
+        ["v1", "namespaces", "secretive"] => refused(403, "Forbidden"),
+        ["v1", "namespaces", namespace, "pods"] => {
+            let pod =
+                json!({"metadata": {"namespace": namespace, "name": "one"}, "status": {"phase": "Running"}});
+            (200, list("PodList", json!([pod])))
+        }
+        ["v1", "pods"] => (200, list("PartialObjectMetadataList", json!([]))),
+        ["portcullis.dev", "v1alpha1", "workerclusters"] => (200, list("WorkerClusterList", json!([]))),
+        _ => refused(404, "NotFound"),
+    }
+}
