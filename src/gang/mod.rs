@@ -54,6 +54,8 @@ pub struct Subject<'a> {
     pub back_end: BackEnd,
     /// Whether it can still be refused.
     pub moment: Moment,
+    /// At admission, the UID of the request: a job without a name yet has a group whose name is made of it.
+    pub seed: &'a str,
     /// How often the job was started anew, from 0; native names depend on it.
     pub attempt: u32,
     /// Pods that come later than the others exist already.
@@ -123,10 +125,10 @@ pub fn gang(subject: &Subject<'_>, facts: &ClusterFacts) -> Result<Decision, Inv
     let adopted = Field::root(job)
         .at(&["metadata", "annotations", ADOPT_PODGROUP])
         .text()?;
-    let name = adopted.map_or_else(
-        || name::pod_group_name(&reference, settings.name_style),
-        str::to_owned,
-    );
+    let name = match adopted {
+        Some(adopted) => adopted.to_owned(),
+        None => templates::group_name(subject, &sets, &reference, settings)?,
+    };
     if let Some(notice) = templates::foreign(subject, &sets, &name, settings)? {
         return Ok(Decision::Alone(notice));
     }

@@ -2,6 +2,7 @@
 
 use super::facts::GangSettings;
 use super::marks::{Marks, TemplateMarks};
+use super::name::{generated_name, is_generated, pod_group_name};
 use super::notice::{Notice, Reason};
 use super::pod_group::{JobRef, PodGroup};
 use super::{
@@ -41,20 +42,13 @@ pub(super) fn of_gang(sets: Vec<PodSet<'_>>) -> Result<Vec<PodSet<'_>>, InvalidF
 /// The job by its names.
 ///
 /// # Errors
-/// If it has no name yet, and its group is called by it.
+/// If it has no name, and will get none.
 pub(super) fn job_ref(subject: &Subject<'_>) -> Result<JobRef, InvalidField> {
     let metadata = Field::root(subject.job).get("metadata");
     let text = |field: Field<'_>| Ok(field.text()?.unwrap_or_default().to_owned());
     let name = text(metadata.get("name"))?;
-    if name.is_empty() && subject.back_end.family() != Family::Native {
-        let generate_name = metadata.get("generateName");
-        return Err(if generate_name.is_present() {
-            generate_name.invalid(
-                "the PodGroup is named in the templates before the job has a name; give metadata.name",
-            )
-        } else {
-            metadata.get("name").invalid("missing, expected the job's name")
-        });
+    if name.is_empty() && !metadata.get("generateName").is_present() {
+        return Err(metadata.get("name").invalid("missing, expected the job's name"));
     }
     let names = subject.kind.resource();
     Ok(JobRef {
@@ -63,6 +57,28 @@ pub(super) fn job_ref(subject: &Subject<'_>) -> Result<JobRef, InvalidField> {
         namespace: text(metadata.get("namespace"))?,
         uid: text(metadata.get("uid"))?,
         name,
+    })
+}
+
+/// The name of the job's group: that of the job, if it has one when the templates are marked. Otherwise one that is made
+/// for it, and is found again in the templates.
+pub(super) fn group_name(
+    subject: &Subject<'_>,
+    sets: &[PodSet<'_>],
+    job: &JobRef,
+    settings: &GangSettings,
+) -> Result<String, InvalidField> {
+    let prefix = Field::root(subject.job)
+        .at(&["metadata", "generateName"])
+        .text()?
+        .unwrap_or_default();
+    let made = groups(sets)?.into_iter().find(|(family, name, _)| {
+        *family == subject.back_end.family() && !prefix.is_empty() && is_generated(prefix, name)
+    });
+    Ok(match made {
+        Some((_, name, _)) => name.to_owned(),
+        None if job.name.is_empty() => generated_name(prefix, subject.seed),
+        None => pod_group_name(job, settings.name_style),
     })
 }
 

@@ -125,11 +125,6 @@ fn bad_fields_are_refused_with_their_paths() {
             "refused: spec.elasticPolicy.minReplicas",
         ),
         (
-            "generated name",
-            mpi().with("/metadata", json!({"generateName": "train-"})),
-            "refused: metadata.generateName",
-        ),
-        (
             "no name",
             mpi().with("/metadata", json!({})),
             "refused: metadata.name",
@@ -186,6 +181,7 @@ fn no_misplaced_value_makes_the_translation_panic() {
                             job: &job,
                             back_end,
                             moment,
+                            seed: "",
                             attempt: 0,
                             late_pods_exist: true,
                         };

@@ -228,6 +228,27 @@ fn every_row_of_long_names() {
     );
 }
 
+/// A job that gets its name after admission: its group is found by the mark that admission left.
+#[test]
+fn a_job_without_a_name_yet_has_a_group_with_one() {
+    for back_end in [BackEnd::Coscheduling, BackEnd::Volcano] {
+        let new = mpi().on(back_end).with(
+            "/metadata",
+            json!({"generateName": "train-", "namespace": "team"}),
+        );
+        let marked = new.gang().marks.apply(&new.job).unwrap();
+        let name = new.gang().pod_group.name;
+        assert!(name.starts_with("train-") && name.len() == 14, "{name}");
+        let stored = Case { job: marked, ..new }
+            .with("/metadata/name", json!("train-x7k2p"))
+            .stored();
+        assert_eq!(stored.gang().pod_group.name, name);
+        assert_eq!(stored.gang().marks.patch(&stored.job).0, []);
+        let missed = mpi().on(back_end).with("/metadata/generateName", json!("train-"));
+        assert_eq!(missed.gang().pod_group.name, "train", "admission did not see it");
+    }
+}
+
 #[test]
 fn a_template_gets_its_metadata_whole_or_by_the_key() {
     let check = |template: Value| {
