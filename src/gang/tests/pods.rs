@@ -196,6 +196,9 @@ fn a_group_is_adopted_by_name() {
         gang.marks.templates[0].labels,
         [("scheduling.x-k8s.io/pod-group", "theirs".to_owned())]
     );
+    let nameless = mpi().with("/metadata/annotations/portcullis.dev~1adopt-podgroup", json!(""));
+    let annotation = "refused: metadata.annotations[portcullis.dev/adopt-podgroup]";
+    check(vec![("no name", nameless, annotation)]);
 }
 
 #[test]
@@ -247,6 +250,15 @@ fn a_job_without_a_name_yet_has_a_group_with_one() {
         let missed = mpi().on(back_end).with("/metadata/generateName", json!("train-"));
         assert_eq!(missed.gang().pod_group.name, "train", "admission did not see it");
     }
+}
+
+#[test]
+fn a_group_keeps_its_name_when_the_style_changes() {
+    let by_kind = |case: Case| case.settings(|settings| settings.name_style = NameStyle::Kind);
+    let marked = mpi().gang().marks.apply(&mpi().job).unwrap();
+    let later = by_kind(Case { job: marked, ..mpi() });
+    assert_eq!(later.gang().pod_group.name, "train");
+    assert_eq!(by_kind(mpi()).gang().pod_group.name, "train-mpijob");
 }
 
 #[test]
