@@ -62,7 +62,7 @@ impl BackEnd {
 }
 
 /// A gang scheduler, as labels and annotations name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// `coscheduling`.
     Coscheduling,

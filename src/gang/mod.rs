@@ -21,6 +21,7 @@ pub mod requests;
 pub mod size;
 pub mod standing;
 mod templates;
+mod unspoken;
 pub mod volcano;
 
 #[cfg(test)]
@@ -35,8 +36,7 @@ pub use pod_group::{JobRef, MinResources, PodGroup, Role};
 pub use size::{Share, Size, first};
 pub use standing::{DeleteOnFinish, Standing, is_over, standing};
 
-use crate::names::ADOPT_PODGROUP;
-use crate::workload::jobs::{Field, InvalidField, JobKind, PodSet, Pods, Presence};
+use crate::workload::jobs::{InvalidField, JobKind, PodSet, Pods, Presence};
 use policy::Policy;
 use requests::{PodNeeds, Resources, add, pod_needs};
 use size::size;
@@ -55,6 +55,8 @@ pub struct Subject<'a> {
     pub back_end: BackEnd,
     /// Whether it can still be refused.
     pub moment: Moment,
+    /// At admission, the UID of the request: a job without a name yet has a group whose name is made of it.
+    pub seed: &'a str,
     /// How often the job was started anew, from 0; native names depend on it.
     pub attempt: u32,
     /// Pods that come later than the others exist already.
@@ -121,19 +123,17 @@ pub fn gang(subject: &Subject<'_>, facts: &ClusterFacts) -> Result<Decision, Inv
         )));
     };
     let reference = templates::job_ref(subject)?;
-    let adopted = Field::root(job)
-        .at(&["metadata", "annotations", ADOPT_PODGROUP])
-        .text()?;
-    let name = adopted.map_or_else(
-        || name::pod_group_name(&reference, settings.name_style),
-        str::to_owned,
-    );
+    let adopted = templates::adopted(job)?;
+    let name = match adopted {
+        Some(adopted) => adopted.to_owned(),
+        None => templates::group_name(subject, &sets, &reference, settings)?,
+    };
     if let Some(notice) = templates::foreign(subject, &sets, &name, settings)? {
         return Ok(Decision::Alone(notice));
     }
     let priorities = priority::priorities(subject, &policy, &sets, facts, &mut notices)?;
     let min_resources = min_resources(&policy, &sets, &size, &priorities.of_sets, facts, &mut notices)?;
-    unspoken(subject, &policy, settings, &mut notices)?;
+    unspoken::say(subject, &policy, settings, &mut notices)?;
     let pod_group = PodGroup {
         job: reference,
         name,
@@ -223,70 +223,4 @@ fn min_resources(
         limits: sum(|needs| &needs.limits),
         pods: taken.iter().sum(),
     })
-}
-
-/// Says what of the policy this back end has no words for.
-fn unspoken(
-    subject: &Subject<'_>,
-    policy: &Policy<'_>,
-    settings: &GangSettings,
-    notices: &mut Vec<Notice>,
-) -> Result<(), InvalidField> {
-    let annotation = Field::root(subject.job).at(&["metadata", "annotations", volcano::QUEUE_NAME]);
-    let (queue, timeout) = (
-        policy.field.get("queue"),
-        policy.field.get("scheduleTimeoutSeconds"),
-    );
-    let family = subject.back_end.family();
-    let mut say = |reason, field: &Field<'_>, words: &str| {
-        notices.push(Notice::new(
-            reason,
-            format!("{}: {family} has no {words}", field.path()),
-        ));
-    };
-    match family {
-        Family::Volcano => {
-            if policy.timeout_seconds.is_some() {
-                say(
-                    Reason::TimeoutIgnored,
-                    &timeout,
-                    "timeout of a group; pods wait until they fit",
-                );
-            }
-            volcano::check_queue(&queue, &annotation, notices)?;
-        }
-        Family::Coscheduling => {
-            if policy.queue.is_some() {
-                say(
-                    Reason::QueueIgnored,
-                    &queue,
-                    "queues; it is kept in an annotation of the PodGroup",
-                );
-            }
-            if policy.priority_class.is_some() && !settings.propagate_priority {
-                let class = policy.field.get("priorityClass");
-                say(
-                    Reason::PriorityClassIgnored,
-                    &class,
-                    "priority of a group; set priorityClassName in the templates",
-                );
-            }
-        }
-        Family::Native => {
-            if policy.queue.is_some() {
-                say(Reason::QueueIgnored, &queue, "queues");
-            }
-            if policy.timeout_seconds.is_some() {
-                say(Reason::TimeoutIgnored, &timeout, "timeout that can be set");
-            }
-            if policy.min_resources.is_some() {
-                say(
-                    Reason::MinResourcesIgnored,
-                    &policy.field.get("minResources"),
-                    "minimum of resources",
-                );
-            }
-        }
-    }
-    Ok(())
 }

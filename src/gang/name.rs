@@ -36,6 +36,23 @@ pub fn native_name(job: &JobRef, attempt: u32) -> String {
     hashed(&job.name, NAME, &format!("{}/{attempt}", job.uid))
 }
 
+/// The name of the PodGroup of a job that has only a `generateName` when its templates are marked.
+#[must_use]
+pub fn generated_name(prefix: &str, seed: &str) -> String {
+    hashed(prefix, LABEL, seed)
+}
+
+/// Whether [`generated_name`] made this name from this prefix.
+#[must_use]
+pub fn is_generated(prefix: &str, name: &str) -> bool {
+    let like = generated_name(prefix, "");
+    let split = like.len() - (HASH - 1);
+    let is_hash = |hash: &str| hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.len() == like.len()
+        && name.get(..split) == like.get(..split)
+        && name.get(split..).is_some_and(is_hash)
+}
+
 /// The name, cut so that a hyphen and 8 digits of the hash of `of` fit into `most` characters.
 fn hashed(name: &str, most: usize, of: &str) -> String {
     let head: String = name.chars().take(most - HASH).collect();

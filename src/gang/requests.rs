@@ -40,7 +40,7 @@ pub fn pod_needs(template: &Field<'_>, facts: &ClusterFacts) -> Result<PodNeeds,
     let mut limits = aggregate(&containers, |container| {
         container.limits(&facts.container_defaults)
     });
-    let pod_level = pod_level(&spec, &containers)?;
+    let pod_level = pod_level(&spec, &containers, &requests, &limits)?;
     requests.extend(pod_level.requests);
     limits.extend(pod_level.limits);
     let overhead = overhead(&spec, facts)?;
@@ -115,12 +115,17 @@ pub(super) fn fill(resources: &mut Resources, defaults: &Resources) {
 fn maximum(largest: &mut Resources, other: &Resources) {
     for (key, amount) in other {
         match largest.get_mut(key) {
-            Some(there) => *there = (*there).max(*amount),
+            Some(there) => *there = larger(*there, *amount),
             None => {
                 largest.insert(key.clone(), *amount);
             }
         }
     }
+}
+
+/// The larger amount, the first of equals: they may differ in format.
+fn larger(one: Quantity, other: Quantity) -> Quantity {
+    if other > one { other } else { one }
 }
 
 /// What matters of a container.
@@ -156,10 +161,11 @@ impl Container {
     }
 }
 
-/// Init containers in their order, then the others.
+/// The containers, then the init containers in their order: of a sum of amounts in different formats, the first one's
+/// is kept.
 fn containers(spec: &Field<'_>) -> Result<Vec<Container>, InvalidField> {
     let mut containers = Vec::new();
-    for (list, is_init) in [("initContainers", true), ("containers", false)] {
+    for (list, is_init) in [("containers", false), ("initContainers", true)] {
         for container in spec.get(list).items()? {
             let resources = container.get("resources");
             let is_sidecar = is_init && container.get("restartPolicy").text()? == Some("Always");
@@ -192,8 +198,8 @@ fn aggregate(containers: &[Container], amounts: impl Fn(&Container) -> Resources
                 maximum(&mut peak, &sidecars);
             }
             Runs::First => {
-                let mut beside = sidecars.clone();
-                add(&mut beside, &own);
+                let mut beside = own;
+                add(&mut beside, &sidecars);
                 maximum(&mut peak, &beside);
             }
         }
@@ -208,28 +214,47 @@ struct PodLevel {
     limits: Resources,
 }
 
-/// `spec.resources` with the API server's defaults: a hugepages limit is the containers'; with a limit, the request of
-/// cpu and memory is the containers' or else the limit, and that of hugepages the limit.
-fn pod_level(spec: &Field<'_>, containers: &[Container]) -> Result<PodLevel, InvalidField> {
+/// `spec.resources` with the API server's defaults (`DefaultPodLevelResources` of Kubernetes 1.37): a limit of hugepages
+/// is the containers'; a request of cpu or memory is the containers', any other the limit; a limit is that of the
+/// containers, if all have one, but at least the request.
+fn pod_level(
+    spec: &Field<'_>,
+    containers: &[Container],
+    requested: &Resources,
+    limited: &Resources,
+) -> Result<PodLevel, InvalidField> {
     let resources = spec.get("resources");
     resources.object()?;
     let mut requests = resource_list(&resources.get("requests"))?;
     let mut limits = resource_list(&resources.get("limits"))?;
-    let none = ContainerDefaults::default();
-    if !requests.is_empty() || !limits.is_empty() {
-        let mut pages = aggregate(containers, |container| container.limits(&none));
-        pages.retain(|key, _| is_hugepages(key));
-        fill(&mut limits, &pages);
+    if requests.is_empty() && limits.is_empty() {
+        return Ok(PodLevel { requests, limits });
     }
-    if !limits.is_empty() {
-        let mut shared = aggregate(containers, |container| container.requests(&none));
-        shared.retain(|key, _| matches!(key.as_str(), "cpu" | "memory"));
-        fill(&mut requests, &shared);
-        fill(&mut requests, &limits);
+    let only = |resources: &Resources, wanted: &dyn Fn(&str) -> bool| -> Resources {
+        let wanted = resources.iter().filter(|(key, _)| wanted(key));
+        wanted.map(|(key, amount)| (key.clone(), *amount)).collect()
+    };
+    let pages = only(limited, &|key| is_hugepages(key) && !requests.contains_key(key));
+    fill(&mut limits, &pages);
+    fill(
+        &mut requests,
+        &only(requested, &|key| matches!(key, "cpu" | "memory")),
+    );
+    fill(&mut requests, &limits);
+    let of_all = |key: &str| {
+        containers
+            .iter()
+            .all(|container| container.limits.contains_key(key))
+    };
+    let mut raised = only(limited, &|key| requests.contains_key(key) && of_all(key));
+    for (key, limit) in &mut raised {
+        *limit = larger(*limit, requests[key]);
     }
-    requests.retain(|key, _| is_pod_level(key));
-    limits.retain(|key, _| is_pod_level(key));
-    Ok(PodLevel { requests, limits })
+    fill(&mut limits, &raised);
+    Ok(PodLevel {
+        requests: only(&requests, &is_pod_level),
+        limits: only(&limits, &is_pod_level),
+    })
 }
 
 fn is_pod_level(key: &str) -> bool {

@@ -51,43 +51,54 @@ pub(super) fn size(
         (Ok(0) | Err(_), _) | (_, true) => total,
         (Ok(together), false) => together,
     };
-    let wanted = wanted(subject, total, min_available, notices)?;
-    if wanted.is_some_and(|wanted| wanted > ceiling) {
+    Ok(Some(match wanted(subject, total, min_available, notices)? {
+        Some(wanted) => Size {
+            min_member: explicit(subject, wanted, ceiling, min_available, notices),
+            total,
+            minimums: None,
+        },
+        None => by_default(sets, settings, ceiling, total),
+    }))
+}
+
+/// As wanted, but no more than can be there at once.
+fn explicit(
+    subject: &Subject<'_>,
+    wanted: u32,
+    ceiling: u32,
+    min_available: &Field<'_>,
+    notices: &mut Vec<Notice>,
+) -> u32 {
+    let path = min_available.path();
+    if wanted > ceiling {
         notices.push(Notice::new(
             Reason::LauncherExcluded,
             format!(
-                "{} counts pods that are created only once the others run; the gang is {ceiling} pods",
-                min_available.path()
+                "{path} counts pods that are created only once the others run; the gang is {ceiling} pods"
             ),
         ));
     }
-    let Some(wanted) = wanted else {
-        let minimums = minimums(sets, settings);
-        let sum = minimums
-            .as_ref()
-            .map_or(ceiling, |minimums| minimums.iter().sum());
-        return Ok(Some(Size {
-            min_member: sum.clamp(1, ceiling),
-            total,
-            minimums: minimums.filter(|_| sum > 0),
-        }));
-    };
-    let min_member = wanted.min(ceiling);
-    if subject.kind.is_rigid() && min_member < ceiling {
+    if subject.kind.is_rigid() && wanted < ceiling {
+        let kind = subject.kind.resource().kind;
         notices.push(Notice::new(
             Reason::PartialGang,
-            format!(
-                "{} lets {min_member} of {ceiling} pods start alone, but a {} waits for all of them; leave it out",
-                min_available.path(),
-                subject.kind.resource().kind
-            ),
+            format!("{path} lets {wanted} of {ceiling} pods start alone, but a {kind} waits for all of them; leave it out"),
         ));
     }
-    Ok(Some(Size {
-        min_member,
+    wanted.min(ceiling)
+}
+
+/// All that can be there at once, or what is enough of elastic sets.
+fn by_default(sets: &[PodSet<'_>], settings: &GangSettings, ceiling: u32, total: u32) -> Size {
+    let minimums = minimums(sets, settings);
+    let sum = minimums
+        .as_ref()
+        .map_or(ceiling, |minimums| minimums.iter().sum());
+    Size {
+        min_member: sum.clamp(1, ceiling),
         total,
-        minimums: None,
-    }))
+        minimums: minimums.filter(|_| sum > 0),
+    }
 }
 
 /// `minAvailable`, if it is given and in range.

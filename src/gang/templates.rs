@@ -1,7 +1,10 @@
 //! The templates of a job -> whether they fit the gang scheduler, and the marks that they get.
 
-use super::facts::GangSettings;
+use serde_json::Value;
+
+use super::facts::{GangSettings, NameStyle};
 use super::marks::{Marks, TemplateMarks};
+use super::name::{generated_name, is_generated, pod_group_name};
 use super::notice::{Notice, Reason};
 use super::pod_group::{JobRef, PodGroup};
 use super::{
@@ -41,20 +44,13 @@ pub(super) fn of_gang(sets: Vec<PodSet<'_>>) -> Result<Vec<PodSet<'_>>, InvalidF
 /// The job by its names.
 ///
 /// # Errors
-/// If it has no name yet, and its group is called by it.
+/// If it has no name, and will get none.
 pub(super) fn job_ref(subject: &Subject<'_>) -> Result<JobRef, InvalidField> {
     let metadata = Field::root(subject.job).get("metadata");
     let text = |field: Field<'_>| Ok(field.text()?.unwrap_or_default().to_owned());
     let name = text(metadata.get("name"))?;
-    if name.is_empty() && subject.back_end.family() != Family::Native {
-        let generate_name = metadata.get("generateName");
-        return Err(if generate_name.is_present() {
-            generate_name.invalid(
-                "the PodGroup is named in the templates before the job has a name; give metadata.name",
-            )
-        } else {
-            metadata.get("name").invalid("missing, expected the job's name")
-        });
+    if name.is_empty() && !metadata.get("generateName").is_present() {
+        return Err(metadata.get("name").invalid("missing, expected the job's name"));
     }
     let names = subject.kind.resource();
     Ok(JobRef {
@@ -63,6 +59,45 @@ pub(super) fn job_ref(subject: &Subject<'_>) -> Result<JobRef, InvalidField> {
         namespace: text(metadata.get("namespace"))?,
         uid: text(metadata.get("uid"))?,
         name,
+    })
+}
+
+/// The name of the group that the job adopts, if it does.
+///
+/// # Errors
+/// If no group can have it, or no label can hold it.
+pub(super) fn adopted(job: &Value) -> Result<Option<&str>, InvalidField> {
+    let annotation = Field::root(job).at(&["metadata", "annotations", ADOPT_PODGROUP]);
+    match annotation.text()? {
+        None => Ok(None),
+        Some(name) if volcano::is_name(name) && name.len() <= 63 => Ok(Some(name)),
+        Some(name) => Err(annotation.invalid(format!(
+            "found {name:?}, expected the name of a PodGroup: at most 63 lower case letters, digits, hyphens and dots"
+        ))),
+    }
+}
+
+/// The name of the job's group: that of the job, if it has one when the templates are marked. Otherwise one that is made
+/// for it. Either is found again in the templates, also after the configuration has changed.
+pub(super) fn group_name(
+    subject: &Subject<'_>,
+    sets: &[PodSet<'_>],
+    job: &JobRef,
+    settings: &GangSettings,
+) -> Result<String, InvalidField> {
+    let generate = Field::root(subject.job).at(&["metadata", "generateName"]);
+    let prefix = generate.text()?.filter(|prefix| !prefix.is_empty());
+    let styles = [NameStyle::Job, NameStyle::Kind].map(|style| pod_group_name(job, style));
+    let is_ours = |name: &str| {
+        let is_made = prefix.is_some_and(|prefix| is_generated(prefix, name));
+        is_made || styles.iter().any(|style| style == name)
+    };
+    let mut marks = groups(sets)?.into_iter();
+    let mark = marks.find(|(family, name, _)| *family == subject.back_end.family() && is_ours(name));
+    Ok(match (mark, prefix) {
+        (Some((_, name, _)), _) => name.to_owned(),
+        (None, Some(prefix)) if job.name.is_empty() => generated_name(prefix, subject.seed),
+        (None, _) => pod_group_name(job, settings.name_style),
     })
 }
 

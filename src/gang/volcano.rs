@@ -127,7 +127,7 @@ pub(super) fn check_queue(
 }
 
 /// A DNS subdomain (RFC 1123).
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         !label.is_empty() && label.bytes().all(allowed) && !label.starts_with('-') && !label.ends_with('-')

@@ -21,8 +21,7 @@ fn case(roles: &[(u32, u32, u32, Option<i32>)]) -> Case {
         .zip(NAMES)
         .map(|((count, cpu, memory, _), name)| format!("{name}{count}{{{cpu},{memory}Mi}}"))
         .collect();
-    let mut case =
-        job("TFJob", &words.join(" ")).classes(&[("class-0", 0), ("class-1", 10), ("class-2", 20)]);
+    let mut case = job("TFJob", &words.join(" ")).classes(&[("class-0", 0), ("class-1", 1), ("class-2", 2)]);
     for ((_, _, _, class), name) in roles.iter().zip(NAMES) {
         if let Some(class) = class {
             case = case.class(name, &format!("class-{class}"));
@@ -79,8 +78,9 @@ proptest! {
         let MinResources::Computed { requests, .. } = &gang.pod_group.min_resources else { panic!() };
         let kind = job_kind_of(&case.job).unwrap();
         let Ok(Pods::Sets(sets)) = kind.pod_sets(&case.job) else { panic!() };
-        let largest = sets.iter().filter(|set| set.count > 0 && gang.pod_group.min_member == gang.pod_group.total);
-        for set in largest {
+        let share = |(count, _, _, class): &(u32, u32, u32, Option<i32>)| Share { count: *count, minimum: 0, priority: class.unwrap_or(0) };
+        let taken = first(&roles.iter().map(share).collect::<Vec<_>>(), gang.pod_group.min_member);
+        for (set, _) in sets.iter().zip(taken).filter(|(_, taken)| *taken > 0) {
             for (key, amount) in pod_needs(&set.template, &case.facts).unwrap().requests {
                 prop_assert!(requests[&key] >= amount, "{}: {}", set.role, key);
             }

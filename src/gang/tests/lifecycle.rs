@@ -166,3 +166,11 @@ fn the_object_follows_the_spec() {
         "V120"
     );
 }
+
+/// kubeflow/mpi-operator#615: what a hold would change is not held.
+#[test]
+fn a_job_that_waits_for_its_workers_is_not_held() {
+    let can_be_held = |case: &Case| case.subject().kind.can_be_held(&case.job);
+    assert!(can_be_held(&mpi()));
+    assert!(!can_be_held(&mpi().wait_for_workers()));
+}

@@ -233,3 +233,30 @@ fn the_best_version_that_is_served_is_taken() {
     assert_eq!(NativeVersion::of_kubernetes(34), None);
     assert_eq!(NativeVersion::of_kubernetes(38), Some(NativeVersion::V1beta1));
 }
+
+/// Nothing of an object is lost on the way through the types of the API.
+#[test]
+fn objects_of_1_37_are_those_of_the_api() {
+    use k8s_openapi::api::scheduling::{v1alpha3, v1beta1};
+    fn through<T: serde::de::DeserializeOwned + serde::Serialize>(object: &Value) -> Value {
+        serde_json::to_value(serde_json::from_value::<T>(object.clone()).unwrap()).unwrap()
+    }
+    for uneven in [false, true] {
+        let objects = |version| {
+            let case = torch(version)
+                .policy("priorityClass", json!("high"))
+                .classes(&[("high", 7)]);
+            if uneven {
+                case.min(2).objects()
+            } else {
+                case.objects()
+            }
+        };
+        let beta = objects(NativeVersion::V1beta1);
+        assert_eq!(through::<v1beta1::Workload>(&beta[0]), beta[0]);
+        assert_eq!(through::<v1beta1::PodGroup>(&beta[1]), beta[1]);
+        let alpha = objects(NativeVersion::V1alpha3);
+        assert_eq!(through::<v1alpha3::Workload>(&alpha[0]), alpha[0]);
+        assert_eq!(through::<v1alpha3::PodGroup>(&alpha[1]), alpha[1]);
+    }
+}

@@ -196,6 +196,9 @@ fn a_group_is_adopted_by_name() {
         gang.marks.templates[0].labels,
         [("scheduling.x-k8s.io/pod-group", "theirs".to_owned())]
     );
+    let nameless = mpi().with("/metadata/annotations/portcullis.dev~1adopt-podgroup", json!(""));
+    let annotation = "refused: metadata.annotations[portcullis.dev/adopt-podgroup]";
+    check(vec![("no name", nameless, annotation)]);
 }
 
 #[test]
@@ -226,6 +229,36 @@ fn every_row_of_long_names() {
         other.objects()[0]["metadata"]["name"],
         mpi().with("/metadata/name", json!(name(70))).objects()[0]["metadata"]["name"]
     );
+}
+
+/// A job that gets its name after admission: its group is found by the mark that admission left.
+#[test]
+fn a_job_without_a_name_yet_has_a_group_with_one() {
+    for back_end in [BackEnd::Coscheduling, BackEnd::Volcano] {
+        let new = mpi().on(back_end).with(
+            "/metadata",
+            json!({"generateName": "train-", "namespace": "team"}),
+        );
+        let marked = new.gang().marks.apply(&new.job).unwrap();
+        let name = new.gang().pod_group.name;
+        assert!(name.starts_with("train-") && name.len() == 14, "{name}");
+        let stored = Case { job: marked, ..new }
+            .with("/metadata/name", json!("train-x7k2p"))
+            .stored();
+        assert_eq!(stored.gang().pod_group.name, name);
+        assert_eq!(stored.gang().marks.patch(&stored.job).0, []);
+        let missed = mpi().on(back_end).with("/metadata/generateName", json!("train-"));
+        assert_eq!(missed.gang().pod_group.name, "train", "admission did not see it");
+    }
+}
+
+#[test]
+fn a_group_keeps_its_name_when_the_style_changes() {
+    let by_kind = |case: Case| case.settings(|settings| settings.name_style = NameStyle::Kind);
+    let marked = mpi().gang().marks.apply(&mpi().job).unwrap();
+    let later = by_kind(Case { job: marked, ..mpi() });
+    assert_eq!(later.gang().pod_group.name, "train");
+    assert_eq!(by_kind(mpi()).gang().pod_group.name, "train-mpijob");
 }
 
 #[test]

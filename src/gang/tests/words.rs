@@ -159,6 +159,7 @@ impl Case {
             job: &self.job,
             back_end: self.back_end,
             moment: self.moment,
+            seed: "request",
             attempt: 0,
             late_pods_exist: self.late_pods_exist,
         }

@@ -65,6 +65,11 @@ pub trait JobKind: Sync {
     /// Where `suspend` is.
     fn suspend(&self) -> &'static [&'static str];
 
+    /// Whether it may be suspended for a moment when it is created, and runs afterwards as if it had not been.
+    fn can_be_held(&self, _job: &Value) -> bool {
+        true
+    }
+
     /// Whether it has ended for good.
     fn is_finished(&self, job: &Value) -> bool;
 

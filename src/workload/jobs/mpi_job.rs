@@ -13,6 +13,13 @@ pub struct MpiJob;
 /// Its validation refuses all others.
 const ROLES: &[Role] = &[("Launcher", 1), ("Worker", 0)];
 
+/// The `launcherCreationPolicy` by which the launcher comes last; the other is `AtStartup`.
+const WAIT_FOR_WORKERS: &str = "WaitForWorkersReady";
+
+fn launcher_creation_policy(job: &Value) -> Field<'_> {
+    Field::root(job).at(&["spec", "launcherCreationPolicy"])
+}
+
 impl JobKind for MpiJob {
     fn resource(&self) -> Resource {
         Resource {
@@ -24,9 +31,9 @@ impl JobKind for MpiJob {
     }
 
     fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
-        let policy = Field::root(job).at(&["spec", "launcherCreationPolicy"]).text()?;
+        let policy = launcher_creation_policy(job).text()?;
         let mut pods = kubeflow::replicas(job, "mpiReplicaSpecs", ROLES)?;
-        if let (Some("WaitForWorkersReady"), Pods::Sets(sets)) = (policy, &mut pods) {
+        if let (Some(WAIT_FOR_WORKERS), Pods::Sets(sets)) = (policy, &mut pods) {
             let has_workers = sets.iter().any(|set| set.role == "Worker" && set.count > 0);
             for set in sets
                 .iter_mut()
@@ -51,6 +58,12 @@ impl JobKind for MpiJob {
 
     fn suspend(&self) -> &'static [&'static str] {
         kubeflow::SUSPEND
+    }
+
+    /// The operator creates the launcher of a suspended job at once, and starts it with the workers
+    /// (kubeflow/mpi-operator#615), so a hold would undo [`WAIT_FOR_WORKERS`].
+    fn can_be_held(&self, job: &Value) -> bool {
+        launcher_creation_policy(job).text() != Ok(Some(WAIT_FOR_WORKERS))
     }
 
     fn is_finished(&self, job: &Value) -> bool {
