@@ -7,12 +7,17 @@ use super::{SOON, apply, await_condition, await_running, pods};
 const MPI_LAUNCHER: &str = "training.kubeflow.org/job-name=mpi,training.kubeflow.org/job-role=launcher";
 
 pub(crate) async fn an_mpi_job_runs_and_ends(cluster: &Cluster) {
-    apply(cluster, &mpi_job("mpi", "{}")).await;
+    apply(cluster, &mpi_job("mpi", "{cleanPodPolicy: Running}")).await;
     await_condition(cluster, "mpijob/mpi", "Running").await;
     await_running(cluster, "training.kubeflow.org/job-name=mpi", 3).await;
     end_pods(cluster, MPI_LAUNCHER).await;
     await_condition(cluster, "mpijob/mpi", "Succeeded").await;
-    await_running(cluster, "training.kubeflow.org/job-role=worker", 0).await;
+    await_running(
+        cluster,
+        "training.kubeflow.org/job-name=mpi,training.kubeflow.org/job-role=worker",
+        0,
+    )
+    .await;
 }
 
 pub(crate) async fn a_suspended_mpi_job_has_no_pods(cluster: &Cluster) {

@@ -25,6 +25,9 @@ impl Cluster {
                     format!("--config={config}"),
                     format!("--secure-port={}", port.number()),
                     "--bind-address=127.0.0.1".to_owned(),
+                    // A group that the plugin has rejected may miss that a node was added (the plugin asks for no
+                    // events of nodes) and then waits for so long; the default is five minutes. Looked at every 30 s.
+                    "--pod-max-in-unschedulable-pods-duration=5s".to_owned(),
                     format!("--cert-dir={}", self.folder.join("certs-coscheduler").display()),
                 ])
             })
