@@ -65,3 +65,17 @@ pub(super) fn at_port(installation: &str, port: &Port) -> String {
     });
     lines.collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ports::free_port;
+
+    #[test]
+    fn webhooks_are_at_the_port_and_nothing_else_is() {
+        let port = free_port().expect("a port");
+        let service = "  service:\n      path: /1\n      port: 1\n  port: 10\n  weight: 1";
+        let number = port.number();
+        let expected = format!("  service:\n      path: /1\n      port: {number}\n  port: 10\n  weight: 1");
+        assert_eq!(super::at_port(service, &port), expected);
+    }
+}
