@@ -65,8 +65,12 @@ impl Cluster {
     pub async fn install_crds(&self, crds: Crds) -> Result<()> {
         let yaml = tokio::task::spawn_blocking(move || crds.yaml()).await??;
         self.apply(&yaml).await?;
+        // It fails at once on a definition that has no condition yet.
         let args = ["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"];
-        self.kubectl_with(users::ADMIN, &args, &yaml).await?;
+        wait_for("definitions to be served", PATIENCE, async || {
+            self.kubectl_with(users::ADMIN, &args, &yaml).await.map(Some)
+        })
+        .await?;
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Operators make pods of jobs, with their production identity.
 
-use portcullis_testbed::{Cluster, Part, wait_for};
+use portcullis_testbed::{Cluster, Part};
 
-use super::{SOON, apply, await_condition, await_running, pods};
+use super::{apply, await_condition, await_running, pods};
 
 const MPI_LAUNCHER: &str = "training.kubeflow.org/job-name=mpi,training.kubeflow.org/job-role=launcher";
 
@@ -101,23 +101,26 @@ pub(crate) async fn an_operator_comes_back(cluster: &Cluster) {
     }
 }
 
-pub(crate) async fn an_operator_may_have_its_own_gang_flag(cluster: &Cluster) {
+pub(crate) async fn operators_may_have_their_own_gang_flag(cluster: &Cluster) {
     cluster
         .start_mpi_operator(&["-gang-scheduling=coscheduling"])
         .await
         .expect("it starts anew");
-    apply(cluster, &mpi_job("flagged", "{}")).await;
-    await_running(cluster, "training.kubeflow.org/job-name=flagged", 3).await;
-    let args = [
-        "get",
-        "podgroups.scheduling.x-k8s.io/flagged",
-        "-n=team",
-        "-o=jsonpath={.spec.minMember}",
-    ];
-    let members = wait_for("its PodGroup", SOON, async || {
-        cluster.kubectl(&args).await.map(Some)
-    });
-    assert_eq!(members.await.expect("the operator made it"), "3");
+    cluster
+        .start_training_operator(&["--gang-scheduler-name=coscheduling"])
+        .await
+        .expect("it starts anew");
+    for (name, job) in [
+        ("flagged-mpi", mpi_job("flagged-mpi", "{}")),
+        ("flagged-torch", pytorch_job("flagged-torch", "{}")),
+    ] {
+        apply(cluster, &job).await;
+        await_running(cluster, &format!("training.kubeflow.org/job-name={name}"), 3).await;
+        let group = format!("podgroups.scheduling.x-k8s.io/{name}");
+        let args = ["get", &group, "-n=team", "-o=jsonpath={.spec.minMember}"];
+        let members = cluster.kubectl(&args).await.expect("the operator made it");
+        assert_eq!(members, "3", "{name}");
+    }
 }
 
 async fn end_pods(cluster: &Cluster, selector: &str) {

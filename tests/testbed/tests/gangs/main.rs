@@ -40,7 +40,7 @@ async fn gang_schedulers_and_operators_from_start_to_end() {
     jobs::a_job_set_runs_and_ends(&cluster).await;
     jobs::operators_are_who_they_are_in_production(&cluster);
     jobs::an_operator_comes_back(&cluster).await;
-    jobs::an_operator_may_have_its_own_gang_flag(&cluster).await;
+    jobs::operators_may_have_their_own_gang_flag(&cluster).await;
 
     let ids = cluster.process_ids();
     assert_eq!(ids.len(), 9, "five of the cluster, a scheduler, three operators");
@@ -77,13 +77,15 @@ pub(crate) async fn pods(cluster: &Cluster, selector: &str) -> Vec<Pod> {
     pods.list(&params).await.expect("list pods").items
 }
 
-/// As `kubectl wait`: until the object has this condition.
+/// As `kubectl wait`, which fails on an object that has no condition yet: until the object has this one.
 pub(crate) async fn await_condition(cluster: &Cluster, object: &str, condition: &str) {
-    let condition = format!("--for=condition={condition}");
-    cluster
-        .kubectl(&["wait", "-n=team", &condition, "--timeout=120s", object])
-        .await
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", cluster.log_tails(8)));
+    let is = format!("--for=condition={condition}");
+    wait_for(&format!("{object} to be {condition}"), SOON, async || {
+        let args = ["wait", "-n=team", &is, "--timeout=120s", object];
+        cluster.kubectl(&args).await.map(Some)
+    })
+    .await
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", cluster.log_tails(8)));
 }
 
 pub(crate) async fn apply(cluster: &Cluster, yaml: &str) {
