@@ -47,6 +47,8 @@ pub(crate) async fn a_new_node_makes_room_for_a_group(cluster: &Cluster) {
     let selector = "scheduling.x-k8s.io/pod-group=large";
     assert_eq!(bound(&pods(cluster, selector).await), 0, "room for two of three");
     cluster.add_node("gangs-more", "32").await.expect("a node");
+    // Any binding wakes the group; it would be looked at after half a minute anyway.
+    overtaken(cluster, "after-node", "default-scheduler").await;
     await_running(cluster, selector, 3).await;
     cluster
         .kubectl(&["delete", "pod", "-n=team", "-l", selector])
