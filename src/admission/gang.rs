@@ -62,6 +62,7 @@ pub fn decide(review: &Review<'_>, facts: &dyn GangFacts) -> Decision {
         dispatched: facts.is_dispatched(review.namespace()),
         served: facts.served(),
         cluster: &facts.cluster(),
+        seed: review.uid(),
     };
     match review.operation() {
         Operation::Create => job.create(),
@@ -92,6 +93,7 @@ struct Job<'r> {
     dispatched: bool,
     served: Served,
     cluster: &'r ClusterFacts,
+    seed: &'r str,
 }
 
 impl Job<'_> {
@@ -147,6 +149,7 @@ impl Job<'_> {
             job: object,
             back_end,
             moment: Moment::Admission,
+            seed: self.seed,
             attempt: 0,
             late_pods_exist: false,
         };

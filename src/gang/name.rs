@@ -33,7 +33,7 @@ pub fn pod_group_name(job: &JobRef, style: NameStyle) -> String {
 /// the scheduler and keeps its name, and most of its fields never change.
 #[must_use]
 pub fn native_name(job: &JobRef, attempt: u32) -> String {
-    hashed(&job.name, NAME, &format!("{}/{attempt}", job.uid))
+    hashed(&job.name, LABEL, &format!("{}/{attempt}", job.uid))
 }
 
 /// The name of the PodGroup of a job that has only a `generateName` when its templates are marked.

@@ -84,6 +84,7 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
         job: observed.object(),
         back_end,
         moment: Moment::Stored,
+        seed: "",
         attempt,
         late_pods_exist: false,
     };
