@@ -11,8 +11,6 @@ use super::pod_group::JobRef;
 
 /// The most characters of a label's value.
 const LABEL: usize = 63;
-/// The most characters of an object's name.
-const NAME: usize = 253;
 /// What a hash takes, with its hyphen.
 const HASH: usize = 9;
 

@@ -74,7 +74,7 @@ pub enum Route {
 }
 
 /// Applies the manifests, makes the identities and the objects: a Secret and a WorkerCluster for each worker,
-/// and the DispatchPolicy `default` over all of them, which creates namespaces. Answers the kubeconfig of
+/// and the DispatchPolicy `default` over all of them (if there are any), which creates namespaces. Answers the kubeconfig of
 /// portcullis, with the identity of its ServiceAccount on the manager.
 ///
 /// # Errors
@@ -101,7 +101,9 @@ pub async fn install(world: &World, manifests: &Manifests, route: Route) -> Resu
         world.manager.apply(&worker_objects(name, &identity)).await?;
         names.push(name);
     }
-    world.manager.apply(&policy(&names)).await?;
+    if !names.is_empty() {
+        world.manager.apply(&policy(&names)).await?;
+    }
     let kubeconfig = world.folder().join("portcullis.kubeconfig");
     world
         .manager
