@@ -5,6 +5,7 @@ mod admission;
 mod layers_lint;
 mod manifests;
 mod pod_laws;
+mod podgroup;
 mod podrequests;
 mod quantity;
 mod server_drain;
