@@ -137,6 +137,7 @@ impl Job<'_> {
     /// The gang of the job in this form, or why it has none.
     fn ganging(&self, object: &Value) -> Result<Result<(BackEnd, Gang), Notice>, InvalidField> {
         let back_end = match choose(self.kind, object, self.label, self.served, &self.cluster.settings)? {
+            Choice::Alone(notice) => return Ok(Err(notice)),
             Choice::Use(back_end) => back_end,
             Choice::NotServed(family) => {
                 let sentence =

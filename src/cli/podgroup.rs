@@ -244,6 +244,7 @@ impl PodgroupArgs {
             native: native.filter(|_| is_open(Family::Native)),
         };
         let back_end = match choose(kind, job, &label, served, &facts.settings)? {
+            Choice::Alone(notice) => return Ok((Vec::new(), vec![(notice.reason.name(), notice.sentence)])),
             Choice::Use(back_end) => back_end,
             Choice::NotServed(family) => {
                 let sentence = format!(

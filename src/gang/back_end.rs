@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::facts::GangSettings;
 use super::native::{self, NativeVersion};
+use super::notice::Notice;
 use super::pod_group::PodGroup;
-use super::{coscheduling, volcano};
+use super::{coscheduling, opt_in, volcano};
 use crate::names::{GANG, GANG_SCHEDULER};
 use crate::workload::jobs::{Field, InvalidField, JobKind, Pods};
 
@@ -131,8 +132,10 @@ impl Served {
 }
 
 /// The back end of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
+    /// None: the job is no gang of ours, whoever the scheduler is, so what the label says does not matter.
+    Alone(Notice),
     /// This one.
     Use(BackEnd),
     /// This one, but the cluster does not serve it (yet): the job is not held.
@@ -142,7 +145,7 @@ pub enum Choice {
 /// Chooses: the job's annotation, or else the namespace's label.
 ///
 /// # Errors
-/// If the value is none of the four, or `auto` finds none or several.
+/// If the job is a gang, and the value is none of the four, or `auto` finds none or several.
 pub fn choose(
     kind: &dyn JobKind,
     job: &Value,
@@ -150,6 +153,9 @@ pub fn choose(
     served: Served,
     settings: &GangSettings,
 ) -> Result<Choice, InvalidField> {
+    if let Some(notice) = opt_in::alone(kind, job, settings)? {
+        return Ok(Choice::Alone(notice));
+    }
     let annotation = Field::root(job).at(&["metadata", "annotations", GANG_SCHEDULER]);
     let (wanted, path) = match annotation.text()? {
         Some(text) => (text, annotation.path().to_string()),

@@ -99,12 +99,10 @@ pub struct Gang {
 pub fn gang(subject: &Subject<'_>, facts: &ClusterFacts) -> Result<Decision, InvalidField> {
     let Subject { kind, job, .. } = *subject;
     let settings = &facts.settings;
-    let policy = Policy::read(kind, job);
-    let has_policy = policy.as_ref().map_or(true, |policy| policy.field.is_present());
-    if let Some(notice) = opt_in::alone(subject, has_policy, settings)? {
+    if let Some(notice) = opt_in::alone(kind, job, settings)? {
         return Ok(Decision::Alone(notice));
     }
-    let policy = policy?;
+    let policy = Policy::read(kind, job)?;
     let sets = match kind.pod_sets(job)? {
         Pods::Sets(sets) => templates::of_gang(sets)?,
         Pods::UnknownRole(path) => {

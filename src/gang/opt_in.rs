@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Subject;
 use super::facts::GangSettings;
 use super::notice::{Notice, Reason};
+use super::policy::Policy;
 use crate::names::{GANG_SCHEDULING, STAND_DOWN, TRUE};
 use crate::workload::jobs::{Field, InvalidField, JobKind, job_kind};
 
@@ -13,11 +13,12 @@ use crate::workload::jobs::{Field, InvalidField, JobKind, job_kind};
 /// # Errors
 /// If a field that decides holds something else than it should.
 pub(super) fn alone(
-    subject: &Subject<'_>,
-    has_policy: bool,
+    kind: &dyn JobKind,
+    job: &Value,
     settings: &GangSettings,
 ) -> Result<Option<Notice>, InvalidField> {
-    let Subject { kind, job, .. } = subject;
+    let policy = Policy::read(kind, job);
+    let has_policy = policy.as_ref().map_or(true, |policy| policy.field.is_present());
     let metadata = Field::root(job).get("metadata");
     if metadata.get("deletionTimestamp").is_present() {
         return Ok(Some(Notice::new(Reason::Deleting, "the job is being deleted")));
@@ -45,8 +46,8 @@ pub(super) fn alone(
             ),
         )));
     }
-    if !is_opted_in(*kind, &metadata, has_policy, settings)? {
-        return Ok(Some(Notice::new(Reason::NotOptedIn, not_opted_in(*kind))));
+    if !is_opted_in(kind, &metadata, has_policy, settings)? {
+        return Ok(Some(Notice::new(Reason::NotOptedIn, not_opted_in(kind))));
     }
     if metadata.at(&["annotations", STAND_DOWN]).is_present() {
         return Ok(Some(Notice::new(

@@ -1,10 +1,21 @@
 //! Gangs on a real cluster: the gang schedulers, the operators of jobs, and portcullis. One cluster for all tests, which
 //! run one by one, since they fill its nodes. Run some of them: `cargo test --test gang -- <part of a name>`.
 
+mod conflicts;
 mod coscheduling;
+mod generic;
+mod hands;
 mod jobs;
+mod kinds;
+mod lifecycle;
 mod native;
+mod operators;
+mod pairs;
+mod refusals;
 mod rig;
+mod steady;
+mod steps;
+mod volcano;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,10 +26,23 @@ use rig::{Case, Rig};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let cases: Vec<Case> = [coscheduling::cases(), native::cases()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let cases: Vec<Case> = [
+        coscheduling::cases(),
+        native::cases(),
+        refusals::cases(),
+        lifecycle::cases(),
+        conflicts::cases(),
+        generic::cases(),
+        hands::cases(),
+        pairs::cases(),
+        operators::cases(),
+        steady::cases(),
+        kinds::cases(),
+        volcano::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if arguments.list {
         return libtest_mimic::run(&arguments, trials(cases, None)).exit_code();
     }

@@ -11,6 +11,8 @@ use portcullis_testbed::{
 };
 use tokio::sync::Mutex;
 
+use crate::steps::of;
+
 /// A test fails after this time.
 pub const LIMIT: Duration = Duration::from_secs(240);
 /// What should come, comes in this time.
@@ -98,22 +100,33 @@ impl Rig {
         for node in self.cluster().nodes() {
             self.kubectl(&["uncordon", &node]).await?;
         }
-        let left = self
-            .kubectl(&["get", "namespaces", "-l=portcullis.dev/gang", "-o=name"])
-            .await?;
-        for namespace in left.lines() {
-            self.kubectl(&["delete", namespace, "--wait=true", "--timeout=60s"])
-                .await?;
-        }
+        let namespaces = [
+            "delete",
+            "namespaces",
+            "-l=gang.test=true",
+            "--wait=true",
+            "--timeout=90s",
+        ];
+        self.kubectl(&namespaces).await?;
         Ok(())
+    }
+
+    /// A namespace with these labels, which goes with the test.
+    pub async fn namespace(&self, name: &str, labels: &[(&str, &str)]) -> Result<()> {
+        let labels = [&[("gang.test", "true")], labels].concat();
+        self.cluster().create_namespace(name, &labels).await
     }
 
     /// A namespace whose jobs get PodGroups of this back end, once the policies know of it.
     pub async fn ganged(&self, name: &str, back_end: &str) -> Result<()> {
-        self.cluster()
-            .create_namespace(name, &[("portcullis.dev/gang", back_end)])
-            .await?;
-        let probe = crate::jobs::mpi(name, "probe", 1, "1").to_string();
+        self.namespace(name, &[("portcullis.dev/gang", back_end)]).await?;
+        let probe = crate::jobs::mpi(name, "probe", 1, "1");
+        self.would_be_held(&probe).await
+    }
+
+    /// Waits until a job like this one would be held.
+    pub async fn would_be_held(&self, job: &serde_json::Value) -> Result<()> {
+        let probe = job.to_string();
         wait_for("a dry-run job to come back held", SOON, async || {
             let answer = self
                 .cluster()
@@ -149,23 +162,13 @@ impl Rig {
 
     /// Phase and node of each pod of a job.
     pub async fn pods(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>> {
-        let path = r#"{range .items[*]}{.status.phase}{","}{.spec.nodeName}{"\n"}{end}"#;
-        let selector = format!("-l=training.kubeflow.org/job-name={job}");
-        let text = self
-            .kubectl(&[
-                "get",
-                "pods",
-                "-n",
-                namespace,
-                &selector,
-                &format!("-o=jsonpath={path}"),
-            ])
-            .await?;
+        let path = r#"{.status.phase}{","}{.spec.nodeName}"#;
+        let lines = self.of_pods(namespace, &of(job), path).await?;
         let pod = |line: &str| {
             line.split_once(',')
                 .map(|(phase, node)| (phase.to_owned(), node.to_owned()))
         };
-        Ok(text.lines().filter_map(pod).collect())
+        Ok(lines.iter().map(String::as_str).filter_map(pod).collect())
     }
 
     /// Waits until exactly so many pods of the job are there and all of them run.

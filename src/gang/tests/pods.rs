@@ -303,6 +303,7 @@ fn the_back_end_is_the_jobs_or_the_namespaces() {
     let line = |case: &Case, label: &str, served: Served| {
         let subject = case.subject();
         match choose(subject.kind, subject.job, label, served, &case.facts.settings) {
+            Ok(Choice::Alone(notice)) => notice.reason.name().to_owned(),
             Ok(Choice::Use(back_end)) => back_end.family().to_string(),
             Ok(Choice::NotServed(family)) => format!("{family} is not served"),
             Err(error) => error.to_string(),
@@ -329,6 +330,13 @@ fn the_back_end_is_the_jobs_or_the_namespaces() {
         line(&mpi(), "kai", all),
         "label portcullis.dev/gang of the namespace: found \"kai\", expected coscheduling, volcano, native or auto"
     );
+    let plain = mpi().with("/spec/runPolicy", json!({}));
+    assert_eq!(
+        line(&plain, "kai", all),
+        "NotOptedIn",
+        "what asks for no gang is let through"
+    );
+    assert_eq!(line(&plain, "auto", all), "NotOptedIn");
     assert_eq!(
         line(&chosen("coscheduling,volcano"), "native", all),
         "metadata.annotations[portcullis.dev/gang-scheduler]: found \"coscheduling,volcano\", expected coscheduling, volcano, native or auto"

@@ -51,7 +51,7 @@ pub struct Memory {
     pub met_owner: u32,
     /// What is known of a launcher that was made before the templates had their marks.
     pub launcher: LauncherSeen,
-    /// Why the last write was refused.
+    /// Why the last write failed; none once its group was written.
     pub refused: Option<String>,
 }
 

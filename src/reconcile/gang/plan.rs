@@ -32,19 +32,33 @@ pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
         Wanted::Alone(notice) => alone(observed, notice),
         Wanted::Wait(notice) => Plan {
             notices: vec![notice],
-            look_again: left_of_hold(observed, now),
             ..Plan::default()
         },
         Wanted::Gang(wanted) => groups::plan(observed, &wanted, now),
     };
-    if plan.steps.is_empty() && !plan.keeps_hold && left_of_hold(observed, now) == Some(Duration::ZERO) {
-        plan.steps.push(patches::release(observed, None));
-        plan.notices.push(Notice::new(
-            Reason::HoldTimedOut,
-            "the PodGroup could not be made in time, and the job starts without waiting for it; see the earlier events of this job",
-        ));
+    match left_of_hold(observed, now) {
+        Some(Duration::ZERO) if !plan.keeps_hold && leads_nowhere(observed, &plan) => {
+            plan.steps = vec![patches::release(observed, None)];
+            plan.notices.push(Notice::new(
+                Reason::HoldTimedOut,
+                "the PodGroup could not be made in time, and the job starts without waiting for it; see the earlier events of this job",
+            ));
+        }
+        Some(left) if !plan.keeps_hold && left > Duration::ZERO => {
+            plan.look_again = Some(plan.look_again.map_or(left, |delay| delay.min(left)));
+        }
+        Some(_) | None => {}
     }
     plan
+}
+
+/// Nothing is to be done that could end the hold, or it was tried and failed.
+fn leads_nowhere(observed: &Observed<'_>, plan: &Plan) -> bool {
+    match plan.steps.first() {
+        None => true,
+        Some(Step::PatchJob { .. }) => false,
+        Some(_) => observed.memory.refused.is_some(),
+    }
 }
 
 /// What the job should have.
@@ -70,14 +84,15 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
         Ok(choice) => choice,
         Err(error) => return invalid(error),
     };
-    let Choice::Use(back_end) = choice else {
-        let Choice::NotServed(family) = choice else {
-            return Wanted::Leave;
-        };
-        let sentence = format!(
-            "{family} is asked for, but this cluster does not serve its PodGroups, or pods cannot be in them; install or switch it on"
-        );
-        return Wanted::Wait(Notice::new(Reason::GangSchedulerNotServed, sentence));
+    let back_end = match choice {
+        Choice::Use(back_end) => back_end,
+        Choice::Alone(notice) => return no_gang(notice),
+        Choice::NotServed(family) => {
+            let sentence = format!(
+                "{family} is asked for, but this cluster does not serve its PodGroups, or pods cannot be in them; install or switch it on"
+            );
+            return Wanted::Wait(Notice::new(Reason::GangSchedulerNotServed, sentence));
+        }
     };
     let subject = |attempt| Subject {
         kind: observed.kind,
@@ -90,11 +105,7 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
     };
     match gang::gang(&subject(0), &observed.facts) {
         Err(error) => invalid(error),
-        Ok(Decision::Alone(notice)) => match notice.reason {
-            Reason::Deleting | Reason::ManagedElsewhere => Wanted::Leave,
-            Reason::Finished | Reason::NotOptedIn | Reason::PartOfAnotherJob => Wanted::Alone(None),
-            _ => Wanted::Alone(Some(notice)),
-        },
+        Ok(Decision::Alone(notice)) => no_gang(notice),
         Ok(Decision::Gang(_)) if observed.dispatched => Wanted::Alone(Some(Notice::new(
             Reason::GangUnsupported,
             "pods of this namespace run on worker clusters, where a PodGroup of this cluster holds nothing; they start one by one",
@@ -115,6 +126,14 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
                 Err(error) => invalid(error),
             }
         }
+    }
+}
+
+fn no_gang(notice: Notice) -> Wanted {
+    match notice.reason {
+        Reason::Deleting | Reason::ManagedElsewhere => Wanted::Leave,
+        Reason::Finished | Reason::NotOptedIn | Reason::PartOfAnotherJob => Wanted::Alone(None),
+        _ => Wanted::Alone(Some(notice)),
     }
 }
 

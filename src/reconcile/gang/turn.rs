@@ -79,7 +79,11 @@ impl Turns {
                         self.absorb(done);
                         break;
                     }
-                    Err(failure) => return (Some(self.suffer(&observed, step, failure, failures)), true),
+                    Err(failure) => {
+                        let pause = self.suffer(&observed, step, failure, failures);
+                        // A hold ends in time, whatever the pause.
+                        return (Some(look_again.map_or(pause, |delay| delay.min(pause))), true);
+                    }
                 }
             }
             previous = steps;
@@ -136,6 +140,7 @@ impl Turns {
                 self.cluster.remember(key, |memory| {
                     memory.proven.insert(uid);
                     memory.met_owner = 0;
+                    memory.refused = None;
                 });
             }
             (_, Done::LauncherGood) => self
@@ -196,6 +201,8 @@ impl Turns {
             }
             Failure::Unavailable { words } => words,
         };
+        self.cluster
+            .remember(&observed.key, |memory| memory.refused = Some(words.clone()));
         tracing::warn!(job = %observed.key, step = step.name(), words, "a step of a gang failed; it is tried again");
         pause(failures)
     }

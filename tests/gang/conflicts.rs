@@ -1,0 +1,87 @@
+//! The group's name is taken: by a stranger, by an earlier job of this name.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::case;
+use crate::jobs::mpi;
+use crate::rig::{Case, Rig};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes),
+        case!(a_group_of_an_earlier_job_is_waited_for),
+    ]
+}
+
+const GROUP: &str = "podgroups.scheduling.x-k8s.io";
+
+async fn a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("taken", "coscheduling").await?;
+    rig.create(&json!({
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "job", "namespace": "taken"}, "spec": {"minMember": 1},
+    }))
+    .await?;
+    let (group, state) = (
+        format!("{GROUP}/job"),
+        "{.metadata.resourceVersion} {.spec.minMember}",
+    );
+    let before = rig.get("taken", &group, state).await?;
+    rig.create(&mpi("taken", "job", 2, "1")).await?;
+    let said = rig.await_event("taken", "job", "PodGroupConflict").await?;
+    ensure!(said.contains("PodGroup job"), "{said}");
+    rig.others_go_on("taken").await?;
+    rig.must_be_held("taken", "mpijob/job").await?;
+    let after = rig.get("taken", &group, state).await?;
+    ensure!(before == after, "{before} {after}");
+    rig.delete("taken", &group).await?;
+    rig.await_running("taken", "job", 3).await?;
+    rig.await_value("taken", &group, "{.spec.minMember}", "3").await
+}
+
+async fn a_group_of_an_earlier_job_is_waited_for(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("stale", "coscheduling").await?;
+    // The finalizer stands for whatever keeps the collection of garbage busy.
+    let earlier = "00000000-0000-0000-0000-00000000dead";
+    rig.create(&json!({
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+        "metadata": {
+            "name": "job", "namespace": "stale", "finalizers": ["test.portcullis.dev/keep"],
+            "labels": {"app.kubernetes.io/managed-by": "portcullis", "portcullis.dev/job-uid": earlier},
+            "ownerReferences": [{
+                "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "job", "uid": earlier,
+                "controller": true,
+            }],
+        },
+        "spec": {"minMember": 9},
+    }))
+    .await?;
+    let group = format!("{GROUP}/job");
+    let old = rig.get("stale", &group, "{.metadata.uid}").await?;
+    rig.create(&mpi("stale", "job", 2, "1")).await?;
+    rig.others_go_on("stale").await?;
+    rig.must_be_held("stale", "mpijob/job").await?;
+    let still = rig
+        .get("stale", &group, "{.metadata.uid} {.spec.minMember}")
+        .await?;
+    ensure!(still == format!("{old} 9"), "{still}");
+    rig.merge("stale", &group, &json!({"metadata": {"finalizers": null}}))
+        .await?;
+    if rig
+        .get("stale", &group, "{.metadata.uid}")
+        .await
+        .is_ok_and(|uid| uid == old)
+    {
+        rig.kubectl(&["delete", &group, "-n=stale", "--ignore-not-found"])
+            .await?;
+    }
+    rig.await_running("stale", "job", 3).await?;
+    let new = rig
+        .get("stale", &group, "{.metadata.uid} {.spec.minMember}")
+        .await?;
+    ensure!(!new.contains(&old) && new.ends_with(" 3"), "{new}");
+    Ok(())
+}
