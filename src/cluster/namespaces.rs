@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,8 +27,9 @@ pub struct OptIn {
 #[derive(Default)]
 pub struct Namespaces {
     labels: ArcSwap<BTreeMap<Arc<str>, OptIn>>,
-    /// Told when the label `gang` of a namespace changed.
+    /// Told when the label `gang` of a namespace changed, and when all are known.
     pub gangs_changed: Notify,
+    listed: AtomicBool,
 }
 
 impl Namespaces {
@@ -81,6 +83,18 @@ impl Namespaces {
     pub fn watched(&self, namespace: &PartialObjectMeta<Namespace>) -> bool {
         let name = namespace.metadata.name.as_deref().unwrap_or_default();
         self.set(name, opt_in(namespace))
+    }
+
+    /// The watch delivered all there are.
+    pub fn all_watched(&self) {
+        if !self.listed.swap(true, Ordering::AcqRel) {
+            self.gangs_changed.notify_one();
+        }
+    }
+
+    /// Whether all are known, so that a namespace without labels means something.
+    pub fn are_listed(&self) -> bool {
+        self.listed.load(Ordering::Acquire)
     }
 
     /// The watch delivered its end. True if it was opted in.

@@ -139,6 +139,7 @@ fn namespaces_sink(
                         world.namespaces.removed(&name);
                     }
                 }
+                world.namespaces.all_watched();
                 if std::mem::take(&mut first) {
                     listed();
                 }

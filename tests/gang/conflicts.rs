@@ -6,13 +6,15 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::mpi;
+use crate::jobs::{mpi, pytorch};
 use crate::rig::{Case, Rig};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes),
         case!(a_group_of_an_earlier_job_is_waited_for),
+        case!(a_job_made_anew_has_a_group_of_its_own),
+        case!(of_two_jobs_of_one_name_the_second_waits),
     ]
 }
 
@@ -84,4 +86,46 @@ async fn a_group_of_an_earlier_job_is_waited_for(rig: Arc<Rig>) -> Result<()> {
         .await?;
     ensure!(!new.contains(&old) && new.ends_with(" 3"), "{new}");
     Ok(())
+}
+
+async fn a_job_made_anew_has_a_group_of_its_own(rig: Arc<Rig>) -> Result<()> {
+    for (namespace, back_end, groups) in [
+        ("anew", "coscheduling", GROUP),
+        ("nanew", "native", "podgroups.scheduling.k8s.io"),
+    ] {
+        rig.ganged(namespace, back_end).await?;
+        for _ in 0..3 {
+            rig.create(&mpi(namespace, "job", 2, "1")).await?;
+            rig.await_running(namespace, "job", 3).await?;
+            let uid = rig.get(namespace, "mpijob/job", "{.metadata.uid}").await?;
+            let path = "-o=jsonpath={.items[*].metadata.ownerReferences[0].uid}";
+            let owners = rig.kubectl(&["get", groups, "-n", namespace, path]).await?;
+            ensure!(owners.contains(&uid), "{owners}, not {uid}");
+            rig.kubectl(&["delete", "mpijob/job", "-n", namespace, "--wait=true"])
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn of_two_jobs_of_one_name_the_second_waits(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("same", "coscheduling").await?;
+    rig.create(&mpi("same", "job", 1, "1")).await?;
+    rig.await_running("same", "job", 2).await?;
+    let group = format!("{GROUP}/job");
+    let before = rig.get("same", &group, "{.metadata.resourceVersion}").await?;
+    rig.create(&pytorch("same", "job", 2, "1")).await?;
+    rig.await_event("same", "job", "PodGroupConflict").await?;
+    rig.must_be_held("same", "pytorchjob/job").await?;
+    let after = rig.get("same", &group, "{.metadata.resourceVersion}").await?;
+    ensure!(before == after, "{before} {after}");
+    rig.delete("same", "mpijob/job").await?;
+    rig.await_running("same", "job", 3).await?;
+    rig.await_value(
+        "same",
+        &group,
+        "{.spec.minMember} {.metadata.ownerReferences[0].kind}",
+        "3 PyTorchJob",
+    )
+    .await
 }

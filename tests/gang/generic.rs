@@ -64,7 +64,9 @@ async fn a_job_set_is_a_gang_of_either(rig: Arc<Rig>) -> Result<()> {
     rig.cluster().start_jobset().await?;
     let pods = "jobset.sigs.k8s.io/jobset-name=set";
     rig.ganged("sco", "coscheduling").await?;
-    rig.create(&job_set("sco", "set", 2, "1")).await?;
+    let set = job_set("sco", "set", 2, "1");
+    rig.would_be_held(&set).await?; // for a moment after a CRD came, policies do not know the kind and refuse it
+    rig.create(&set).await?;
     rig.await_selected("sco", pods, 4).await?;
     let said = one(&rig, "sco", pods, OF_GROUP).await?;
     ensure!(said == "set coscheduling", "{said}");

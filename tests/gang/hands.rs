@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(a_job_that_its_user_suspended_is_never_started),
         case!(a_held_job_that_its_user_starts_is_not_suspended_again),
+        case!(a_hold_that_its_user_takes_over_is_his),
         case!(a_job_of_kueue_is_neither_held_nor_released),
         case!(a_native_job_that_its_user_suspended_is_a_gang_when_he_starts_it),
         case!(a_job_without_a_policy_is_left_alone),
@@ -77,6 +78,25 @@ async fn a_held_job_that_its_user_starts_is_not_suspended_again(rig: Arc<Rig>) -
         "{writes:?}"
     );
     Ok(())
+}
+
+async fn a_hold_that_its_user_takes_over_is_his(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("mine", "coscheduling").await?;
+    rig.create(&json!({
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "job", "namespace": "mine"}, "spec": {"minMember": 3},
+    }))
+    .await?;
+    rig.create(&mpi("mine", "job", 2, "1")).await?;
+    rig.await_event("mine", "job", "PodGroupConflict").await?;
+    rig.kubectl(&["annotate", "mpijob/job", "-n=mine", "portcullis.dev/held-"])
+        .await?;
+    rig.delete("mine", &format!("{GROUP}/job")).await?;
+    rig.others_go_on("mine").await?;
+    let hold = rig.hold("mine", "mpijob/job").await?;
+    ensure!(hold == "true ", "{hold}");
+    rig.merge("mine", "mpijob/job", &suspend(false)).await?;
+    rig.await_running("mine", "job", 3).await
 }
 
 async fn a_job_of_kueue_is_neither_held_nor_released(rig: Arc<Rig>) -> Result<()> {

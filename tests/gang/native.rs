@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 
 use crate::case;
-use crate::jobs::mpi;
+use crate::jobs::{batch, mpi, with};
 use crate::rig::{Case, Rig};
+use crate::steps::{of, suspend};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_job_that_fits_starts_as_a_whole),
         case!(with_a_node_missing_no_pod_is_bound_and_the_job_says_why),
         case!(a_resumed_job_has_a_group_again),
+        case!(pods_and_group_have_the_class_of_the_policy),
+        case!(a_group_that_goes_is_not_used_again),
+        case!(a_pod_that_is_replaced_after_others_ended_still_starts),
     ]
 }
 
@@ -85,4 +90,91 @@ async fn a_resumed_job_has_a_group_again(rig: Arc<Rig>) -> Result<()> {
         rig.await_running("nagain", "again", 3).await?;
     }
     Ok(())
+}
+
+const GROUP: &str = "podgroups.scheduling.k8s.io";
+const OF_GROUP: &str = "{.spec.schedulingGroup.podGroupName}";
+
+async fn pods_and_group_have_the_class_of_the_policy(rig: Arc<Rig>) -> Result<()> {
+    rig.kubectl(&["delete", "priorityclass", "gang-high", "--ignore-not-found"])
+        .await?;
+    rig.create(&json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": "gang-high"}, "value": 1000,
+    }))
+    .await?;
+    rig.ganged("nprio", "native").await?;
+    let class = json!({"spec": {"runPolicy": {"schedulingPolicy": {"priorityClass": "gang-high"}}}});
+    let job = with(mpi("nprio", "job", 2, "1"), &class);
+    rig.would_be_held(&job).await?;
+    rig.create(&job).await?;
+    rig.await_running("nprio", "job", 3).await?;
+    let pods = rig
+        .of_pods("nprio", &of("job"), "{.spec.priorityClassName} {.spec.priority}")
+        .await?;
+    ensure!(pods == ["gang-high 1000"; 3], "{pods:?}");
+    let path = "{.items[*].spec.priorityClassName} {.items[*].spec.priority}";
+    let group = rig
+        .kubectl(&["get", GROUP, "-n=nprio", &format!("-o=jsonpath={path}")])
+        .await?;
+    ensure!(group == "gang-high 1000", "{group}");
+    Ok(())
+}
+
+/// It is still honoured while it goes, and its name is taken.
+async fn a_group_that_goes_is_not_used_again(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("ngoes", "native").await?;
+    rig.create(&mpi("ngoes", "job", 2, "1")).await?;
+    rig.await_running("ngoes", "job", 3).await?;
+    let name = |groups: &[String]| groups.first().cloned().unwrap_or_default();
+    let first = name(&rig.of_pods("ngoes", &of("job"), OF_GROUP).await?);
+    let group = format!("{GROUP}/{first}");
+    let keep = json!({"metadata": {"finalizers": ["test.portcullis.dev/keep"]}});
+    rig.merge("ngoes", &group, &keep).await?;
+    rig.merge("ngoes", "mpijob/job", &suspend(true)).await?;
+    rig.await_value("ngoes", &group, "{.metadata.deletionGracePeriodSeconds}", "0")
+        .await?;
+    // The templates name the next group before their user starts them.
+    let label = r"{.spec.mpiReplicaSpecs.Worker.template.metadata.labels.portcullis\.dev/pod-group}";
+    let next = rig.get("ngoes", "mpijob/job", label).await?;
+    rig.merge("ngoes", "mpijob/job", &suspend(false)).await?;
+    rig.await_running("ngoes", "job", 3).await?;
+    let second = name(&rig.of_pods("ngoes", &of("job"), OF_GROUP).await?);
+    ensure!(
+        !second.is_empty() && second != first,
+        "{first} {second}, announced {next}"
+    );
+    ensure!(
+        rig.exists("ngoes", &group).await?,
+        "the old one was to stay a while"
+    );
+    rig.merge("ngoes", &group, &json!({"metadata": {"finalizers": null}}))
+        .await?;
+    rig.await_gone("ngoes", &group).await?;
+    rig.await_running("ngoes", "job", 3).await
+}
+
+/// Pods that succeeded do not count for the scheduler (kubernetes/kubernetes#142330).
+async fn a_pod_that_is_replaced_after_others_ended_still_starts(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("nrepl", "native").await?;
+    rig.create(&batch("nrepl", "job", 3, "1")).await?;
+    let pods = "batch.kubernetes.io/job-name=job";
+    rig.await_selected("nrepl", pods, 3).await?;
+    let index = |index: u32| format!("{pods},batch.kubernetes.io/job-completion-index={index}");
+    rig.end_pods("nrepl", &index(0)).await?;
+    rig.await_value("nrepl", "job/job", "{.status.succeeded}", "1")
+        .await?;
+    let failing = [
+        "annotate",
+        "pods",
+        "-n=nrepl",
+        "-l",
+        &index(1),
+        "kwok.test/end=fail",
+    ];
+    rig.kubectl(&failing).await?;
+    rig.await_value("nrepl", "job/job", "{.status.failed}", "1")
+        .await?;
+    rig.await_value("nrepl", "job/job", "{.status.active} {.status.ready}", "2 2")
+        .await
 }

@@ -19,11 +19,11 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn two_jobs_of_coscheduling_never_both_start_in_part(rig: Arc<Rig>) -> Result<()> {
-    rounds(&rig, "coscheduling", "pco", 20).await
+    rounds(&rig, "coscheduling", "pairs", 20).await
 }
 
 async fn two_native_jobs_never_both_start_in_part(rig: Arc<Rig>) -> Result<()> {
-    rounds(&rig, "native", "pna", 6).await
+    rounds(&rig, "native", "npairs", 6).await
 }
 
 /// A node has room for one pod, so the two nodes have room for one job of two pods.

@@ -100,15 +100,15 @@ impl Rig {
         for node in self.cluster().nodes() {
             self.kubectl(&["uncordon", &node]).await?;
         }
-        let namespaces = [
-            "delete",
-            "namespaces",
-            "-l=gang.test=true",
-            "--wait=true",
-            "--timeout=90s",
-        ];
-        self.kubectl(&namespaces).await?;
-        Ok(())
+        // Its other objects go in their own time: each test has namespaces of its own names.
+        self.kubectl(&["delete", "namespaces", "-l=gang.test=true", "--wait=false"])
+            .await?;
+        wait_for("the pods of the test before to go", SOON, async || {
+            let args = ["get", "pods", "--all-namespaces", "-o=name"];
+            let pods = self.kubectl(&args).await?;
+            pods.is_empty().then_some(Some(())).context(pods)
+        })
+        .await
     }
 
     /// A namespace with these labels, which goes with the test.

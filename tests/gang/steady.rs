@@ -26,15 +26,15 @@ const GROUP: &str = "podgroups.scheduling.x-k8s.io";
 const QUIET: Duration = Duration::from_secs(15);
 
 async fn a_job_of_coscheduling_costs_two_writes_and_then_none(rig: Arc<Rig>) -> Result<()> {
-    rig.ganged("wco", "coscheduling").await?;
-    rig.ganged("wna", "native").await?;
-    rig.create(&mpi("wco", "job", 3, "1")).await?;
-    rig.create(&mpi("wna", "job", 3, "1")).await?;
-    rig.create(&pytorch("wco", "torch", 2, "1")).await?;
-    for (namespace, name, pods) in [("wco", "job", 4), ("wna", "job", 4), ("wco", "torch", 3)] {
+    rig.ganged("quiet", "coscheduling").await?;
+    rig.ganged("nquiet", "native").await?;
+    rig.create(&mpi("quiet", "job", 3, "1")).await?;
+    rig.create(&mpi("nquiet", "job", 3, "1")).await?;
+    rig.create(&pytorch("quiet", "torch", 2, "1")).await?;
+    for (namespace, name, pods) in [("quiet", "job", 4), ("nquiet", "job", 4), ("quiet", "torch", 3)] {
         rig.await_running(namespace, name, pods).await?;
     }
-    let mut writes = rig.our_writes("wco")?;
+    let mut writes = rig.our_writes("quiet")?;
     writes.sort();
     let expected = [
         "patch mpijobs.kubeflow.org job",
@@ -43,7 +43,7 @@ async fn a_job_of_coscheduling_costs_two_writes_and_then_none(rig: Arc<Rig>) -> 
         "patch pytorchjobs.kubeflow.org torch",
     ];
     ensure!(writes == expected, "{writes:#?}");
-    let all = |rig: &Rig| anyhow::Ok([rig.our_writes("wco")?, rig.our_writes("wna")?].concat());
+    let all = |rig: &Rig| anyhow::Ok([rig.our_writes("quiet")?, rig.our_writes("nquiet")?].concat());
     let before = all(&rig)?;
     let began = std::time::Instant::now();
     wait_for("a quiet time", QUIET + SOON, async || {

@@ -109,6 +109,8 @@ pub enum Failure {
         /// Its words.
         message: String,
     },
+    /// The namespace is being deleted, so nothing can be made in it; the job goes too.
+    Ending,
     /// No answer that tells anything.
     Unavailable {
         /// What happened.
@@ -123,6 +125,7 @@ impl Failure {
             Self::Stale(_) => "Stale",
             Self::Owned { .. } => "Owned",
             Self::Refused { .. } => "Refused",
+            Self::Ending => "Ending",
             Self::Unavailable { .. } => "Unavailable",
         }
     }
@@ -190,6 +193,10 @@ async fn apply(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done,
         Err(CallError::Answered {
             code: 409, message, ..
         }) => Err(Failure::Owned { message }),
+        // The admission of namespaces says so (NamespaceTerminating).
+        Err(CallError::Answered {
+            code: 403, message, ..
+        }) if message.ends_with("because it is being terminated") => Err(Failure::Ending),
         Err(CallError::Answered {
             code: 400 | 403 | 404 | 422,
             message,

@@ -1,7 +1,7 @@
 //! What is seen of a job -> the next writes (pure): the PodGroup is made before the hold ends, follows the job, and goes
 //! when its time is over. At rest the plan is empty.
 
-mod compare;
+pub(super) mod compare;
 mod groups;
 mod patches;
 
@@ -181,3 +181,5 @@ fn patch(observed: &Observed<'_>, why: Why, operations: Vec<json_patch::PatchOpe
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_holds;

@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::Value;
 
 use super::cluster::{GROUP_APIS, GangCluster, is_dispatched};
 use super::execute::{Done, Failure, Step, Why, execute};
 use super::metrics::GangMetrics;
 use super::observed::{LauncherSeen, Observed};
+use super::plan::compare::took_effect;
 use super::plan::{Plan, plan};
 use super::store::{JobKey, Seen};
+use crate::cluster::api::CallError;
 use crate::gang::Notice;
+use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::jobs::job_kind;
 
@@ -43,11 +47,18 @@ impl Turns {
         let mut taken = 0;
         loop {
             let now = Instant::now();
-            let Some(observed) = self.observe(key, now) else {
+            let Some(mut observed) = self.observe(key, now) else {
                 self.cluster.forget(key);
                 self.metrics.held.gone(key);
                 return (None, false);
             };
+            if observed.label.is_none()
+                && observed.is_held()
+                && let Err(error) = self.look_at_namespace(&mut observed).await
+            {
+                tracing::warn!(job = %key, words = error.words(), "the namespace of a held job is not readable");
+                return (Some(pause(failures)), true);
+            }
             let Plan {
                 steps,
                 notices,
@@ -132,9 +143,27 @@ impl Turns {
         Some(observed)
     }
 
+    /// The watch of namespaces may be behind that of jobs, and then a held job looks like one whose namespace is no gang's
+    /// any more. So before its hold ends for that, the namespace is asked.
+    async fn look_at_namespace(&self, observed: &mut Observed<'_>) -> Result<(), CallError> {
+        let path = format!("/api/v1/namespaces/{}", observed.key.namespace);
+        let namespace = match self.cluster.clients.calls.get(&path).await {
+            Ok(answer) => serde_json::from_str::<Value>(answer.json()).unwrap_or_default(),
+            Err(CallError::Answered { code: 404, .. }) => Value::Null,
+            Err(error) => return Err(error),
+        };
+        let label = |key: &str| namespace.pointer("/metadata/labels")?.get(key)?.as_str();
+        observed.label = label(names::GANG).map(Into::into);
+        observed.dispatched = label(names::DISPATCH).is_some();
+        Ok(())
+    }
+
     fn learn(&self, observed: &Observed<'_>, step: &Step, done: Done) {
         let key = &observed.key;
         match (step, &done) {
+            (Step::Update { object, .. }, Done::Group(_, seen)) if !took_effect(&seen.object, object) => {
+                self.cluster.remember(key, |memory| memory.met_owner += 1);
+            }
             (Step::Create { .. } | Step::Update { .. } | Step::Look { .. }, Done::Group(_, seen)) => {
                 let uid = seen.uid.clone();
                 self.cluster.remember(key, |memory| {
@@ -199,6 +228,10 @@ impl Turns {
                 self.notes.about(reference(observed), note);
                 message
             }
+            Failure::Ending => {
+                tracing::debug!(job = %observed.key, step = step.name(), "its namespace is being deleted");
+                return LONGEST_PAUSE;
+            }
             Failure::Unavailable { words } => words,
         };
         self.cluster
@@ -219,11 +252,11 @@ impl Turns {
 
 /// What a person should hear of a write that took effect.
 fn effect(step: &Step) -> Option<(&'static str, String)> {
-    let object = |object: &serde_json::Value| {
+    let object = |object: &Value| {
         let text = |pointer: &str| {
             object
                 .pointer(pointer)
-                .and_then(serde_json::Value::as_str)
+                .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned()
         };

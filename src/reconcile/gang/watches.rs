@@ -44,6 +44,13 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
         changed.clone(),
         stop.clone(),
     ));
+    // A held job of a namespace whose label is not known yet would look like one to be released.
+    while !cluster.namespaces.are_listed() && !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = cluster.namespaces.gangs_changed.notified() => {}
+        }
+    }
     let mut running: BTreeMap<Watch, CancellationToken> = BTreeMap::new();
     let mut ganged: Vec<Arc<str>> = Vec::new();
     loop {

@@ -28,6 +28,18 @@ pub(super) fn differs(live: &Value, wanted: &Value) -> bool {
     differs || left || metadata
 }
 
+/// Whether this answer to an update is as we wanted it. Where a field that we want gone is still there, somebody else owns
+/// it: an apply without force removes only what nobody else wrote.
+pub(in crate::reconcile::gang) fn took_effect(answer: &Value, applied: &Value) -> bool {
+    let is_native = applied["apiVersion"]
+        .as_str()
+        .is_some_and(|version| version.starts_with("scheduling.k8s.io/"));
+    match is_native {
+        true => !size_differs(answer, applied),
+        false => !differs(answer, applied),
+    }
+}
+
 /// Whether the native group's size differs: nothing else of it can be changed.
 pub(super) fn size_differs(live: &Value, wanted: &Value) -> bool {
     let size = |object: &Value| object.pointer("/spec/schedulingPolicy/gang/minCount").cloned();
@@ -73,6 +85,22 @@ mod tests {
         assert!(!differs(&live, &same));
         let less = json!({"spec": {"minMember": 3, "minResources": {"cpu": "1"}}});
         assert!(differs(&live, &less));
+    }
+
+    #[test]
+    fn a_field_that_stays_after_an_update_is_somebody_elses() {
+        let applied = json!({"apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 3}});
+        let answer = |timeout: Value| json!({"spec": {"minMember": 3, "scheduleTimeoutSeconds": timeout}});
+        assert!(took_effect(&answer(Value::Null), &applied));
+        assert!(!took_effect(&answer(json!(0)), &applied));
+        let size = |size: u32| {
+            json!({
+                "apiVersion": "scheduling.k8s.io/v1beta1",
+                "spec": {"schedulingPolicy": {"gang": {"minCount": size}}, "priority": size},
+            })
+        };
+        assert!(took_effect(&size(3), &size(3)));
+        assert!(!took_effect(&size(2), &size(3)));
     }
 
     #[test]
