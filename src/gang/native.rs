@@ -179,6 +179,36 @@ fn scheduling(group: &PodGroup, version: NativeVersion) -> Map<String, Value> {
     spec
 }
 
+/// An update of a Workload or PodGroup: of what was made, only `gang.minCount` can change, so the rest is as it stands. An
+/// apply that leaves such a field out would remove it, and be refused.
+#[must_use]
+pub fn resized(live: &Value, mut wanted: Value) -> Value {
+    for place in ["/spec", "/spec/podGroupTemplates/0"] {
+        let stands = live.pointer(place);
+        let Some(Value::Object(fields)) = wanted.pointer_mut(place) else {
+            continue;
+        };
+        for key in ["disruptionMode", "priorityClassName"] {
+            match stands.and_then(|stands| stands.get(key)) {
+                Some(value) => fields.insert(key.to_owned(), value.clone()),
+                None => fields.remove(key),
+            };
+        }
+    }
+    wanted
+}
+
+/// `gang.minCount` of a Workload or PodGroup.
+#[must_use]
+pub fn min_count(object: &Value) -> Option<u64> {
+    ["/spec", "/spec/podGroupTemplates/0"].iter().find_map(|place| {
+        object
+            .pointer(place)?
+            .pointer("/schedulingPolicy/gang/minCount")?
+            .as_u64()
+    })
+}
+
 /// `gang.minCount` of a group some of whose pods have ended: pods that ended do not count, so the full number would
 /// keep a replacement waiting for ever (kubernetes/kubernetes#142330).
 #[must_use]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 
 use crate::case;
 use crate::jobs::{mpi, pytorch};
@@ -14,6 +15,7 @@ pub fn cases() -> Vec<Case> {
         case!(with_a_node_missing_no_pod_is_bound_and_a_small_job_runs),
         case!(the_same_with_a_pytorch_job),
         case!(a_job_made_while_portcullis_is_down_is_held_and_starts_as_a_gang),
+        case!(a_job_that_comes_with_its_namespace_is_a_gang),
     ]
 }
 
@@ -110,5 +112,30 @@ async fn a_job_made_while_portcullis_is_down_is_held_and_starts_as_a_gang(rig: A
         ])
         .await?;
     ensure!(labels.lines().count() == 3, "{labels}");
+    Ok(())
+}
+
+/// Our watch of namespaces may be behind that of jobs then.
+async fn a_job_that_comes_with_its_namespace_is_a_gang(rig: Arc<Rig>) -> Result<()> {
+    for round in 0..6 {
+        let back_end = ["coscheduling", "native"][round % 2];
+        let name = format!("with{round}");
+        let labels = json!({"gang.test": "true", "portcullis.dev/gang": back_end});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        let items = json!([namespace, mpi(&name, "a", 1, "1"), mpi(&name, "b", 1, "1")]);
+        rig.create(&json!({"apiVersion": "v1", "kind": "List", "items": items}))
+            .await?;
+        for job in ["a", "b"] {
+            rig.await_running(&name, job, 2).await?;
+            let path =
+                r"{.metadata.labels.scheduling\.x-k8s\.io/pod-group}{.spec.schedulingGroup.podGroupName}";
+            let groups = rig.of_pods(&name, &crate::steps::of(job), path).await?;
+            ensure!(
+                groups.iter().all(|group| group.starts_with(job)),
+                "{back_end}: {groups:?}"
+            );
+        }
+    }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_job_of_kueue_is_neither_held_nor_released),
         case!(a_native_job_that_its_user_suspended_is_a_gang_when_he_starts_it),
         case!(a_job_without_a_policy_is_left_alone),
+        case!(a_job_that_is_managed_elsewhere_is_left_alone),
         case!(a_launcher_that_waits_for_its_workers_does_not_lock_coscheduling),
         case!(a_launcher_that_waits_for_its_workers_does_not_lock_a_native_gang),
     ]
@@ -160,6 +161,25 @@ async fn a_job_without_a_policy_is_left_alone(rig: Arc<Rig>) -> Result<()> {
         let writes = rig.our_writes(namespace)?;
         ensure!(writes.is_empty(), "{writes:?}");
     }
+    Ok(())
+}
+
+async fn a_job_that_is_managed_elsewhere_is_left_alone(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("else", "coscheduling").await?;
+    let elsewhere = json!({"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}});
+    for down in [false, true] {
+        if down {
+            rig.portcullis.lock().await.kill9();
+        }
+        let name = format!("away{}", u8::from(down));
+        rig.create(&with(mpi("else", &name, 1, "1"), &elsewhere)).await?;
+        let hold = rig.hold("else", &format!("mpijob/{name}")).await?;
+        ensure!(!hold.contains("true"), "{name}: {hold}");
+    }
+    rig.portcullis.lock().await.start().await?;
+    rig.others_go_on("else").await?;
+    let writes = rig.our_writes("else")?;
+    ensure!(!writes.iter().any(|write| write.contains("away")), "{writes:?}");
     Ok(())
 }
 

@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_finished_job_loses_its_group),
         case!(a_finished_job_keeps_its_group_while_pods_live),
         case!(a_deleted_job_takes_its_group_along),
+        case!(a_group_that_somebody_deleted_is_made_again),
     ]
 }
 
@@ -157,4 +158,20 @@ async fn a_deleted_job_takes_its_group_along(rig: Arc<Rig>) -> Result<()> {
         "{writes:?}"
     );
     Ok(())
+}
+
+async fn a_group_that_somebody_deleted_is_made_again(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("gone", "coscheduling").await?;
+    rig.create(&mpi("gone", "job", 2, "1")).await?;
+    rig.await_running("gone", "job", 3).await?;
+    let (group, state) = (format!("{GROUP}/job"), "{.metadata.uid}");
+    let first = rig.get("gone", &group, state).await?;
+    rig.delete("gone", &group).await?;
+    wait_for("another group", SOON, async || {
+        let second = rig.get("gone", &group, state).await?;
+        ensure!(!second.is_empty() && second != first, "{second}");
+        Ok(Some(()))
+    })
+    .await?;
+    rig.await_running("gone", "job", 3).await
 }

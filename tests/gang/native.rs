@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::{batch, mpi, with};
+use crate::jobs::{batch, mpi, pytorch, with};
 use crate::rig::{Case, Rig};
 use crate::steps::{of, suspend};
 
@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         case!(pods_and_group_have_the_class_of_the_policy),
         case!(a_group_that_goes_is_not_used_again),
         case!(a_pod_that_is_replaced_after_others_ended_still_starts),
+        case!(a_native_group_follows_the_size_of_its_job),
     ]
 }
 
@@ -177,4 +178,25 @@ async fn a_pod_that_is_replaced_after_others_ended_still_starts(rig: Arc<Rig>) -
         .await?;
     rig.await_value("nrepl", "job/job", "{.status.active} {.status.ready}", "2 2")
         .await
+}
+
+async fn a_native_group_follows_the_size_of_its_job(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("nsize", "native").await?;
+    rig.create(&pytorch("nsize", "job", 2, "1")).await?;
+    rig.await_running("nsize", "job", 3).await?;
+    let groups = rig.of_pods("nsize", &of("job"), OF_GROUP).await?;
+    let group = format!("{GROUP}/{}", groups.first().cloned().unwrap_or_default());
+    let size = "{.spec.schedulingPolicy.gang.minCount}";
+    let of_template = "{.spec.podGroupTemplates[0].schedulingPolicy.gang.minCount}";
+    let workers = |count: u32| json!({"pytorchReplicaSpecs": {"Worker": {"replicas": count}}});
+    let minimum = |least: u32| json!({"runPolicy": {"schedulingPolicy": {"minAvailable": least}}});
+    for (change, pods, expect) in [(workers(3), 4, "4"), (minimum(2), 4, "2"), (workers(4), 5, "2")] {
+        rig.merge("nsize", "pytorchjob/job", &json!({"spec": change}))
+            .await?;
+        rig.await_value("nsize", &group, size, expect).await?;
+        rig.await_value("nsize", "workloads.scheduling.k8s.io/job", of_template, expect)
+            .await?;
+        rig.await_running("nsize", "job", pods).await?;
+    }
+    Ok(())
 }

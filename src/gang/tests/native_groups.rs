@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::words::{Case, check, job};
-use crate::gang::native::{best_of, is_enabled, min_count_for, names, probe};
+use crate::gang::native::{best_of, is_enabled, min_count, min_count_for, names, probe, resized};
 use crate::gang::*;
 
 fn torch(version: NativeVersion) -> Case {
@@ -143,6 +143,26 @@ fn every_attempt_has_a_group_of_its_own() {
 }
 
 /// V99, V128: the mark is put on pods, once, and an answer without it shows that the gate is off.
+/// All but the size is immutable, and a gang that is only a part of its job is made with another mode of disruption.
+#[test]
+fn an_update_changes_the_size_and_nothing_else() {
+    let made = torch(NativeVersion::V1beta1).objects();
+    let smaller = torch(NativeVersion::V1beta1)
+        .min(2)
+        .policy("priorityClass", json!("high"))
+        .classes(&[("high", 5)]);
+    for (live, wanted) in made.iter().zip(smaller.objects()) {
+        let mut updated = resized(live, wanted);
+        assert_eq!(min_count(&updated), Some(2));
+        for place in ["/spec", "/spec/podGroupTemplates/0"] {
+            if let Some(count) = updated.pointer_mut(&format!("{place}/schedulingPolicy/gang/minCount")) {
+                *count = json!(4);
+            }
+        }
+        assert_eq!(updated["spec"], live["spec"]);
+    }
+}
+
 #[test]
 fn pods_are_marked_when_they_are_created() {
     for version in NativeVersion::ALL {

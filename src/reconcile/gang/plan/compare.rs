@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::gang::native;
 use crate::quantity::Quantity;
 
 /// Fields of the spec that are ours, also where we want none: what is gone from the job goes from the group.
@@ -42,8 +43,7 @@ pub(in crate::reconcile::gang) fn took_effect(answer: &Value, applied: &Value) -
 
 /// Whether the native group's size differs: nothing else of it can be changed.
 pub(super) fn size_differs(live: &Value, wanted: &Value) -> bool {
-    let size = |object: &Value| object.pointer("/spec/schedulingPolicy/gang/minCount").cloned();
-    size(live) != size(wanted)
+    native::min_count(live) != native::min_count(wanted)
 }
 
 /// Every field of `wanted` is in `live` with an equal value. Amounts are compared as numbers, and `whole`: no other keys.

@@ -131,6 +131,10 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
                             "fields of its PodGroup belong to somebody else",
                         ));
                     }
+                    let object = match wanted.back_end {
+                        BackEnd::Coscheduling | BackEnd::Volcano => object,
+                        BackEnd::Native(_) => native::resized(&seen.object, object),
+                    };
                     return Next::step(Step::Update {
                         key,
                         object: Box::new(object),
@@ -164,15 +168,24 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
     Next::Standing
 }
 
-/// The group with the size that it should have now: pods that ended do not count in a native one.
+/// The group with the size that it should have now: pods that ended do not count in a native one. While no pod waits,
+/// that keeps none from starting, so nothing is written for each pod that ends.
 fn sized(observed: &Observed<'_>, wanted: &Wanted) -> PodGroup {
     let mut group = wanted.gang.pod_group.clone();
     if let BackEnd::Native(version) = wanted.back_end
         && version.can_resize()
     {
         let pods = pods(observed, group_name(wanted));
-        group.min_member =
-            native::min_count_for(group.min_member, group.total.saturating_sub(pods.succeeded));
+        let full = group.min_member;
+        group.min_member = native::min_count_for(full, group.total.saturating_sub(pods.succeeded));
+        let stands = native_group(observed, wanted)
+            .and_then(|seen| native::min_count(&seen.object))
+            .and_then(|size| u32::try_from(size).ok());
+        if let (Some(stands), true) = (stands, pods.active == pods.bound)
+            && (group.min_member..=full).contains(&stands)
+        {
+            group.min_member = stands;
+        }
     }
     group
 }
@@ -324,19 +337,10 @@ fn waits(observed: &Observed<'_>, wanted: &Wanted) -> Option<Notice> {
     }
     let needed = sized(observed, wanted).min_member;
     let sentence = if pods.active < needed {
-        format!(
-            "{} of {needed} pods are there; the others must come before any of them is scheduled",
-            pods.active
-        )
+        // Without the number of those that are there: it would be another Event for each pod.
+        format!("not all of {needed} pods are there yet; before that, none of them is scheduled")
     } else {
-        let key = wanted.gang.pod_group.job.namespace.clone();
-        let group = observed.groups.group(&GroupKey {
-            group: "scheduling.k8s.io",
-            plural: "podgroups",
-            namespace: key.into(),
-            name: group_name(wanted).into(),
-        });
-        let message = group.and_then(|seen| {
+        let message = native_group(observed, wanted).and_then(|seen| {
             let conditions = seen.object.pointer("/status/conditions")?.as_array()?.clone();
             let waits = conditions
                 .into_iter()
@@ -346,6 +350,16 @@ fn waits(observed: &Observed<'_>, wanted: &Wanted) -> Option<Notice> {
         message?
     };
     Some(Notice::new(Reason::WaitingForGang, sentence))
+}
+
+/// The PodGroup that stands there.
+fn native_group(observed: &Observed<'_>, wanted: &Wanted) -> Option<Seen> {
+    observed.groups.group(&GroupKey {
+        group: "scheduling.k8s.io",
+        plural: "podgroups",
+        namespace: observed.key.namespace.clone(),
+        name: group_name(wanted).into(),
+    })
 }
 
 fn key_of(object: &Value) -> Option<GroupKey> {
