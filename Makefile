@@ -3,10 +3,13 @@ TESTBED = cargo build --locked -p portcullis-testbed --bin testbed && cargo run 
 # The portcullis that the demo shows.
 PORTCULLIS ?= target/release/portcullis
 
-.PHONY: testbed-build clusters clusters-down demo demo-down
+.PHONY: testbed-build testbed-build-gang clusters clusters-down demo demo-down
 
 testbed-build: ## Builds etcd, the control plane, kubectl and KWOK, once per machine (minutes)
 	@tests/testbed/build.sh
+
+testbed-build-gang: ## Builds a gang scheduler and the operators of jobs as well (minutes more)
+	@tests/testbed/build.sh --gang
 
 clusters: ## Starts a manager and two workers, prints their kubeconfigs
 	@$(TESTBED) clusters

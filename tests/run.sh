@@ -57,6 +57,7 @@ check "clippy" cargo clippy --locked --workspace --all-targets --quiet -- -D war
 check "dependencies" cargo_deny
 tests "unit and in-process tests" cargo test --locked --workspace --lib --bins --test it
 check "test bed" tests/testbed/build.sh
+check "test bed, gang set" tests/testbed/build.sh --gang
 tests "test bed's own tests" cargo test --locked -p portcullis-testbed --tests
 tests "real clusters" cargo test --locked --test cluster
 check "portcullis with faults" make --no-print-directory faulty

@@ -1,6 +1,8 @@
 //! One real Kubernetes cluster on 127.0.0.1: options -> a running cluster with two Ready nodes.
 
 mod bring_up;
+mod nodes;
+mod operators;
 mod parts;
 mod users;
 
@@ -22,9 +24,11 @@ use crate::process_id::ProcessId;
 use crate::program::{Life, Program};
 use crate::programs::Programs;
 use crate::run_folder::new_run_folder;
+use operators::Operator;
 use parts::{Layout, Ports};
 use users::Token;
 
+pub use operators::Crds;
 pub use parts::Part;
 pub use users::User;
 
@@ -45,6 +49,8 @@ pub struct ClusterOptions {
     pub feature_gates: Vec<String>,
     /// Appended to kube-apiserver's command line.
     pub api_server_args: Vec<String>,
+    /// Kubernetes' own gangs: the gate `GenericWorkload` on all three, and `scheduling.k8s.io/v1beta1` served.
+    pub native_gangs: bool,
     /// Goes on after this process; `testbed down` ends it.
     pub detached: bool,
 }
@@ -59,6 +65,7 @@ impl ClusterOptions {
             users: Vec::new(),
             feature_gates: Vec::new(),
             api_server_args: Vec::new(),
+            native_gangs: false,
             detached: false,
         }
     }
@@ -74,6 +81,8 @@ pub struct Cluster {
     /// PEM; the API server makes it at its first start and keeps it.
     authority: Vec<u8>,
     programs: Mutex<BTreeMap<Part, Program>>,
+    /// What was started beside the standard parts, to start it again.
+    operators: Mutex<BTreeMap<Part, Operator>>,
 }
 
 impl Cluster {
@@ -98,6 +107,7 @@ impl Cluster {
             tokens,
             authority: Vec::new(),
             programs: Mutex::default(),
+            operators: Mutex::default(),
         };
         match cluster.bring_up().await {
             Ok(()) => Ok(cluster),
@@ -264,8 +274,16 @@ impl Cluster {
     /// # Errors
     /// It ended or did not become ready.
     pub async fn resume(&self, part: Part) -> Result<()> {
-        if part == Part::Kwok {
-            self.forget_node_leases().await?;
+        match part {
+            Part::Kwok => self.forget_node_leases().await?,
+            Part::MpiOperator => self.forget_mpi_lease().await?,
+            Part::Etcd
+            | Part::ApiServer
+            | Part::ControllerManager
+            | Part::Scheduler
+            | Part::Coscheduler
+            | Part::TrainingOperator
+            | Part::JobSet => {}
         }
         self.spawn(part)?;
         self.await_part(part).await
@@ -273,7 +291,8 @@ impl Cluster {
 
     /// Ends all programs in order: an outage of the whole cluster.
     pub async fn stop_all(&self) {
-        for part in Part::ALL.into_iter().rev() {
+        let parts: Vec<Part> = self.running().keys().copied().collect();
+        for part in parts.into_iter().rev() {
             self.stop(part).await;
         }
     }
@@ -283,7 +302,8 @@ impl Cluster {
     /// # Errors
     /// One ended or did not become ready.
     pub async fn resume_all(&self) -> Result<()> {
-        for part in Part::ALL {
+        let operators: Vec<Part> = self.operators().keys().copied().collect();
+        for part in Part::ALL.into_iter().chain(operators) {
             self.resume(part).await?;
         }
         Ok(())
@@ -317,20 +337,28 @@ impl Cluster {
     }
 
     fn spawn(&self, part: Part) -> Result<()> {
-        let life = if self.options.detached {
-            Life::Detached
-        } else {
-            Life::Ours
-        };
         let layout = Layout {
             options: &self.options,
             folder: &self.folder,
             ports: &self.ports,
-            life,
+            life: self.life(),
         };
-        let program = Program::start(&layout.launch(part)?)?;
+        let operator = self
+            .operators()
+            .get(&part)
+            .map(|operator| operator.launch.clone());
+        let launch = operator.map_or_else(|| layout.launch(part), Ok)?;
+        let program = Program::start(&launch)?;
         self.running().insert(part, program);
         Ok(())
+    }
+
+    fn life(&self) -> Life {
+        if self.options.detached {
+            Life::Detached
+        } else {
+            Life::Ours
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<Part, Program>> {

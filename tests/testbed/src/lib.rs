@@ -29,14 +29,14 @@ mod run_folder;
 mod wait;
 mod world;
 
-pub use cluster::{Cluster, ClusterOptions, Part, User};
+pub use cluster::{Cluster, ClusterOptions, Crds, Part, User};
 pub use install::{Manifests, Route, install};
 pub use kubeconfig::Kubeconfig;
 pub use ledger::Ledger;
 pub use portcullis::{Portcullis, PortcullisOptions};
 pub use ports::{Port, free_port};
 pub use process_id::ProcessId;
-pub use programs::Programs;
+pub use programs::{GangPrograms, Programs};
 pub use proxy::{Proxy, Traffic};
 pub use wait::wait_for;
 pub use world::{Worker, World};

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use serde_json::json;
+use kube::api::{Api, DeleteParams, ListParams};
 
 use crate::programs::Programs;
 use crate::wait::wait_for;
 
+use super::nodes::ROOMY;
 use super::users::{self, token_file};
 use super::{Cluster, ClusterOptions, Part};
 
 /// Far above what is needed (3 s when idle): two cores may be shared with other builds.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn node_names(options: &ClusterOptions) -> Vec<String> {
     (0..options.nodes)
@@ -45,10 +45,15 @@ impl Cluster {
         self.spawn(Part::Scheduler)?;
         let client = self.admin_client().await?;
         self.apply(include_str!("kwok-role.yaml")).await?;
-        self.make_nodes(&client).await?;
+        for name in self.nodes() {
+            self.make_node(&name, ROOMY).await?;
+        }
         self.spawn(Part::Kwok)?;
         self.await_controllers(&client).await?;
-        self.await_nodes(&client).await
+        for name in self.nodes() {
+            self.await_node(&name).await?;
+        }
+        Ok(())
     }
 
     fn write_files(&self) -> Result<()> {
@@ -106,11 +111,14 @@ impl Cluster {
                 .await?;
             }
             Part::ControllerManager | Part::Scheduler | Part::Kwok => self.still_runs(part)?,
+            Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet => {
+                self.await_operator(part).await?;
+            }
         }
         Ok(())
     }
 
-    fn still_runs(&self, part: Part) -> Result<()> {
+    pub(super) fn still_runs(&self, part: Part) -> Result<()> {
         let mut programs = self.running();
         let program = programs
             .get_mut(&part)
@@ -120,27 +128,6 @@ impl Cluster {
         } else {
             bail!("ended:\n{}", program.log_tail(20))
         }
-    }
-
-    async fn make_nodes(&self, client: &kube::Client) -> Result<()> {
-        let nodes: Api<Node> = Api::all(client.clone());
-        let room = json!({"cpu": "32", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"});
-        for name in self.nodes() {
-            let node = serde_json::from_value(json!({
-                "metadata": {"name": name, "labels": {
-                    "type": "kwok",
-                    "kubernetes.io/hostname": name,
-                    "kubernetes.io/os": "linux",
-                    "kubernetes.io/arch": "amd64",
-                }},
-                "status": {"allocatable": room, "capacity": room},
-            }))?;
-            nodes
-                .create(&PostParams::default(), &node)
-                .await
-                .with_context(|| format!("create node {name}"))?;
-        }
-        Ok(())
     }
 
     /// A KWOK is a new holder each time and would wait for the last one's leases to end: 40 s without kubelets.
@@ -168,17 +155,6 @@ impl Cluster {
         .await?;
         Ok(())
     }
-
-    async fn await_nodes(&self, client: &kube::Client) -> Result<()> {
-        let nodes: Api<Node> = Api::all(client.clone());
-        for name in self.nodes() {
-            wait_for(&format!("node {name} to be Ready"), PATIENCE, async || {
-                Ok::<_, kube::Error>(nodes.get_opt(&name).await?.filter(takes_pods))
-            })
-            .await?;
-        }
-        Ok(())
-    }
 }
 
 /// The last of two certificates; `None` while the file is being written.
@@ -188,21 +164,4 @@ fn last_certificate(pem: &str) -> Option<String> {
     complete
         .then(|| pem.rfind(BEGIN).map(|start| pem[start..].to_owned()))
         .flatten()
-}
-
-/// Ready, and the taint of a new node is gone.
-fn takes_pods(node: &Node) -> bool {
-    let ready = node
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    let ready = ready
-        .into_iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    let taints = node
-        .spec
-        .iter()
-        .flat_map(|spec| spec.taints.iter().flatten())
-        .count();
-    ready && taints == 0
 }

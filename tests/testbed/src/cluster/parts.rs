@@ -1,6 +1,8 @@
-//! The five programs of a cluster and their command lines.
+//! The programs of a cluster and their command lines.
 
 use std::path::{Path, PathBuf};
+
+use anyhow::bail;
 
 use crate::ports::{Port, free_port};
 use crate::program::{Launch, Life};
@@ -17,9 +19,18 @@ pub enum Part {
     Scheduler,
     /// Plays the kubelets.
     Kwok,
+    /// A second scheduler, see [`super::Cluster::start_coscheduler`].
+    Coscheduler,
+    /// See [`super::Cluster::start_mpi_operator`].
+    MpiOperator,
+    /// See [`super::Cluster::start_training_operator`].
+    TrainingOperator,
+    /// See [`super::Cluster::start_jobset`].
+    JobSet,
 }
 
 impl Part {
+    /// What every cluster has.
     pub const ALL: [Self; 5] = [
         Self::Etcd,
         Self::ApiServer,
@@ -37,6 +48,10 @@ impl Part {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
+            Self::Coscheduler => "coscheduler",
+            Self::MpiOperator => "mpi-operator",
+            Self::TrainingOperator => "training-operator",
+            Self::JobSet => "jobset",
         }
     }
 }
@@ -88,6 +103,9 @@ impl Layout<'_> {
             Part::ControllerManager => (&programs.kube, self.controller_manager()),
             Part::Scheduler => (&programs.kube, self.scheduler()),
             Part::Kwok => (&programs.kwok, self.kwok()),
+            Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet => {
+                bail!("{} was not started here", part.name())
+            }
         };
         if part != Part::Kwok {
             args.insert(0, part.name().to_owned());
@@ -140,6 +158,9 @@ impl Layout<'_> {
             "--audit-log-maxsize=1000000".to_owned(),
         ];
         args.extend(self.options.api_server_args.iter().cloned());
+        if self.options.native_gangs {
+            args.push("--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned());
+        }
         args.extend(self.feature_gates());
         args
     }
@@ -194,7 +215,10 @@ impl Layout<'_> {
     }
 
     fn feature_gates(&self) -> Option<String> {
-        let gates = &self.options.feature_gates;
+        let mut gates = self.options.feature_gates.clone();
+        if self.options.native_gangs {
+            gates.push("GenericWorkload=true".to_owned());
+        }
         (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
     }
 
