@@ -1,10 +1,12 @@
-//! parse -> decide -> respond for CREATE reviews of pods, by the size of the review.
+//! parse -> decide -> respond for CREATE reviews of pods, by the size of the review; a job -> its PodGroup and marks.
 #![allow(missing_docs, clippy::unwrap_used)] // criterion_group! makes an undocumented function
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use portcullis::admission::{NamespaceFacts, NamespaceLabels, Review, admit};
+use portcullis::gang::{BackEnd, ClusterFacts, Decision, Moment, NativeVersion, Subject, gang};
+use portcullis::workload::jobs::MpiJob;
 use serde_json::{Value, json};
 
 struct OptedIn;
@@ -120,5 +122,61 @@ fn admission(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, admission);
+/// An MPIJob with one launcher and so many workers, each with what real ones carry.
+fn mpi_job(workers: u32) -> Value {
+    let template = |cpu: &str| {
+        json!({"metadata": {"labels": {"app": "pi"}}, "spec": {
+            "containers": [container(0, &["OMP_NUM_THREADS".to_owned()]), {
+                "name": "log", "image": "log:1", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"nvidia.com/gpu": 8}},
+            }],
+            "initContainers": [{"name": "wait", "image": "wait:1", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}}],
+        }})
+    };
+    json!({
+        "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
+        "metadata": {"name": "pi", "namespace": "team-a", "uid": "705ab4f5-6393-11e8-b7cc-42010a800002"},
+        "spec": {
+            "runPolicy": {"schedulingPolicy": {"queue": "research"}},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": template("1")},
+                "Worker": {"replicas": workers, "template": template("4")},
+            },
+        },
+    })
+}
+
+fn translation(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("gang");
+    let facts = ClusterFacts::default();
+    for (name, back_end) in [
+        ("coscheduling", BackEnd::Coscheduling),
+        ("volcano", BackEnd::Volcano),
+        ("native", BackEnd::Native(NativeVersion::V1beta1)),
+    ] {
+        for workers in [1_000, 2_147_483_646] {
+            let job = mpi_job(workers);
+            let subject = Subject {
+                kind: &MpiJob,
+                job: &job,
+                back_end,
+                moment: Moment::Admission,
+                seed: "",
+                attempt: 0,
+                late_pods_exist: false,
+            };
+            group.bench_function(format!("MPIJob of {workers} workers, {name}"), |bencher| {
+                bencher.iter(|| {
+                    let Ok(Decision::Gang(gang)) = gang(black_box(&subject), &facts) else {
+                        panic!()
+                    };
+                    let objects = back_end.objects(&gang.pod_group, 0, None, &facts.settings);
+                    (objects, gang.marks.patch(&job))
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, admission, translation);
 criterion_main!(benches);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cli::manifests::{ManifestsArgs, webhook_service, webhook_url};
+use crate::cli::podgroup::PodgroupArgs;
 use crate::cli::preview_admission;
 use crate::cli::preview_remote::PreviewRemote;
 use crate::cli::preview_status::PreviewStatus;
@@ -34,6 +35,8 @@ pub enum Command {
     /// Shows, without a cluster, what would become of an object.
     #[command(subcommand)]
     Preview(Preview),
+    /// Shows, without a cluster, the PodGroups of jobs, the marks of their pods, and what is to be said about them.
+    Podgroup(PodgroupArgs),
     /// Shows what is dispatched where, what waits and why, what runs ungated, and orphans.
     Status(StatusArgs),
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use portcullis::args::{Cli, Command, Preview};
 use portcullis::cli::documents::Printout;
+use portcullis::cli::podgroup::Translation;
 use portcullis::cli::preview_admission::{self, PreviewError};
 use portcullis::{app, cli, words};
 
@@ -33,6 +34,11 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Preview(Preview::Remote(args)) => print_out(args.run()?),
         Command::Preview(Preview::Status(args)) => print_out(args.run(&cli::now())?),
+        Command::Podgroup(args) => {
+            let Translation { printout, refusals } = args.run()?;
+            print_out(printout)?;
+            refusals.map_or(Ok(()), |refusals| Err(refusals.into()))
+        }
         Command::Status(args) => cli::status::run(&args),
     }
 }

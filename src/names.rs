@@ -60,6 +60,21 @@ pub const SOURCE: &str = "portcullis.dev/source";
 /// Annotation of a worker's namespace, its administrator's consent: `<origin>/<namespace>`.
 pub const ACCEPTS: &str = "portcullis.dev/accepts";
 
+/// Annotation of a job: which back end makes its PodGroup, rather than the one of the namespace's label [`GANG`].
+pub const GANG_SCHEDULER: &str = "portcullis.dev/gang-scheduler";
+/// Annotation of a job, [`TRUE`]: it is a gang though it has no schedulingPolicy.
+pub const GANG_SCHEDULING: &str = "portcullis.dev/gang-scheduling";
+/// Annotation of a job: the PodGroup of this name, which nobody controls, is the job's.
+pub const ADOPT_PODGROUP: &str = "portcullis.dev/adopt-podgroup";
+/// Annotation of a job whose PodGroup somebody else manages; removing it lets us try again.
+pub const STAND_DOWN: &str = "portcullis.dev/stand-down";
+/// Label of the PodGroups and Workloads that we made: UID of the job.
+pub const JOB_UID: &str = "portcullis.dev/job-uid";
+/// Well-known label of the objects that we made: [`PORTCULLIS`].
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Annotation of a PodGroup whose back end has no field for it: the job's queue.
+pub const QUEUE: &str = "portcullis.dev/queue";
+
 /// Field manager, Lease, ServiceAccount.
 pub const PORTCULLIS: &str = "portcullis";
 /// Our own namespace, unless configured otherwise.

@@ -4,6 +4,7 @@ pub mod crds;
 pub mod documents;
 mod install;
 pub mod manifests;
+pub mod podgroup;
 pub mod preview_admission;
 pub mod preview_remote;
 pub mod preview_status;

@@ -6,6 +6,7 @@ use std::fmt;
 
 mod daemon_set;
 mod deployment;
+pub mod jobs;
 mod pod;
 mod replica_set;
 mod stateful_set;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use expect_test::expect;
 
 /// Folders and files that choose and touch nothing: no runtime, no client, no files, no clock.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
+    "src/gang",
+    "src/quantity",
     "src/workload",
     "src/pod",
     "src/placement",

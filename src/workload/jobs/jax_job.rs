@@ -1,0 +1,66 @@
+//! JAXJob: workers only.
+
+use serde_json::Value;
+
+use super::kubeflow::{self, Role};
+use super::{InvalidField, JobKind, ManagedBy, Pods, Resource};
+
+/// A JAXJob of kubeflow.org, run by the training operator.
+pub struct JaxJob;
+
+/// Its validation refuses all others.
+const ROLES: &[Role] = &[("Worker", 1)];
+
+impl JobKind for JaxJob {
+    fn resource(&self) -> Resource {
+        Resource {
+            group: "kubeflow.org",
+            version: "v1",
+            plural: "jaxjobs",
+            kind: "JAXJob",
+        }
+    }
+
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        kubeflow::replicas(job, "jaxReplicaSpecs", ROLES)
+    }
+
+    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
+        Some(kubeflow::SCHEDULING_POLICY)
+    }
+
+    fn managed_by(&self) -> ManagedBy {
+        kubeflow::TRAINING_OPERATOR
+    }
+
+    fn suspend(&self) -> &'static [&'static str] {
+        kubeflow::SUSPEND
+    }
+
+    fn is_finished(&self, job: &Value) -> bool {
+        kubeflow::is_finished(job)
+    }
+
+    fn example(&self) -> &'static str {
+        EXAMPLE
+    }
+}
+
+const EXAMPLE: &str = "\
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata:
+  name: train
+spec:
+  runPolicy:
+    schedulingPolicy: {}
+  jaxReplicaSpecs:
+    Worker:
+      replicas: 4
+      template:
+        spec:
+          containers:
+          - name: main
+            image: registry.k8s.io/pause:3.10
+            resources: {requests: {cpu: 1, memory: 1Gi}}
+";

@@ -1,0 +1,74 @@
+//! What the jobs of Kubeflow share: replicas by role, `runPolicy`, and conditions.
+
+use serde_json::Value;
+
+use super::{Field, InvalidField, ManagedBy, PodSet, Pods, Presence, has_condition};
+
+/// Where every one of them keeps its policy.
+pub(super) const SCHEDULING_POLICY: &[&str] = &["spec", "runPolicy", "schedulingPolicy"];
+/// Where every one of them is suspended.
+pub(super) const SUSPEND: &[&str] = &["spec", "runPolicy", "suspend"];
+/// Who runs the jobs of the training operator (its API's `KubeflowJobsController`).
+pub(super) const TRAINING_OPERATOR: ManagedBy = ManagedBy {
+    path: &["spec", "runPolicy", "managedBy"],
+    local: "kubeflow.org/training-operator",
+};
+
+/// A role of a kind, and how many pods it has if `replicas` is left out.
+pub(super) type Role = (&'static str, u32);
+
+/// The pods of `spec.<map>`, in the order of `roles`. Role keys are matched without regard to case, as the training
+/// operator does.
+pub(super) fn replicas<'j>(
+    job: &'j Value,
+    map: &'static str,
+    roles: &[Role],
+) -> Result<Pods<'j>, InvalidField> {
+    let mut sets: Vec<Option<PodSet<'j>>> = roles.iter().map(|_| None).collect();
+    for (key, spec) in Field::root(job).get("spec").get(map).members()? {
+        let place = roles.iter().position(|(role, _)| role.eq_ignore_ascii_case(key));
+        let Some(((role, by_default), place)) = place.map(|place| (roles[place], place)) else {
+            return Ok(Pods::UnknownRole(spec.path().clone()));
+        };
+        if sets[place].is_some() {
+            return Err(spec.invalid(format!(
+                "the role {role} is there twice, in two spellings; keep one"
+            )));
+        }
+        spec.object()?;
+        sets[place] = Some(PodSet {
+            role: role.to_owned(),
+            count: spec
+                .get("replicas")
+                .count()?
+                .unwrap_or(if spec.is_present() { by_default } else { 0 }),
+            presence: Presence::Together,
+            at_least: None,
+            template: spec.get("template"),
+        });
+    }
+    Ok(Pods::Sets(sets.into_iter().flatten().collect()))
+}
+
+/// As [`replicas`], where workers may be fewer than named by `spec.elasticPolicy.minReplicas`, which counts workers.
+pub(super) fn elastic<'j>(
+    job: &'j Value,
+    map: &'static str,
+    roles: &[Role],
+) -> Result<Pods<'j>, InvalidField> {
+    let at_least = Field::root(job)
+        .at(&["spec", "elasticPolicy", "minReplicas"])
+        .count()?;
+    let mut pods = replicas(job, map, roles)?;
+    if let Pods::Sets(sets) = &mut pods {
+        for set in sets.iter_mut().filter(|set| set.role == "Worker") {
+            set.at_least = at_least.map(|at_least| at_least.min(set.count));
+        }
+    }
+    Ok(pods)
+}
+
+/// It succeeded or failed.
+pub(super) fn is_finished(job: &Value) -> bool {
+    has_condition(job, &["Succeeded", "Failed"])
+}

@@ -1,0 +1,78 @@
+//! MPIJob of version v1: the training operator creates launcher and workers in one pass, so all of them count.
+
+use serde_json::Value;
+
+use super::kubeflow::{self, Role};
+use super::{InvalidField, JobKind, ManagedBy, Pods, Resource};
+
+/// A MPIJob of kubeflow.org, run by the training operator.
+pub struct MpiJobV1;
+
+/// Its validation refuses all others.
+const ROLES: &[Role] = &[("Launcher", 1), ("Worker", 0)];
+
+impl JobKind for MpiJobV1 {
+    fn resource(&self) -> Resource {
+        Resource {
+            group: "kubeflow.org",
+            version: "v1",
+            plural: "mpijobs",
+            kind: "MPIJob",
+        }
+    }
+
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        kubeflow::replicas(job, "mpiReplicaSpecs", ROLES)
+    }
+
+    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
+        Some(kubeflow::SCHEDULING_POLICY)
+    }
+
+    fn managed_by(&self) -> ManagedBy {
+        kubeflow::TRAINING_OPERATOR
+    }
+
+    fn suspend(&self) -> &'static [&'static str] {
+        kubeflow::SUSPEND
+    }
+
+    fn is_finished(&self, job: &Value) -> bool {
+        kubeflow::is_finished(job)
+    }
+
+    fn is_rigid(&self) -> bool {
+        true // mpirun waits for every host of its list
+    }
+
+    fn example(&self) -> &'static str {
+        EXAMPLE
+    }
+}
+
+const EXAMPLE: &str = "\
+apiVersion: kubeflow.org/v1
+kind: MPIJob
+metadata:
+  name: train
+spec:
+  runPolicy:
+    schedulingPolicy: {}
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      template:
+        spec:
+          containers:
+          - name: main
+            image: registry.k8s.io/pause:3.10
+            resources: {requests: {cpu: 1, memory: 1Gi}}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - name: main
+            image: registry.k8s.io/pause:3.10
+            resources: {requests: {cpu: 1, memory: 1Gi}}
+";
