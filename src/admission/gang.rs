@@ -14,7 +14,7 @@ use crate::gang::{
     Served, Subject, choose, native,
 };
 use crate::names::{GANG_SCHEDULER, HELD, POD_GROUP, TRUE};
-use crate::workload::jobs::{FieldPath, InvalidField, JobKind, Pods, Presence, job_kind_of};
+use crate::workload::jobs::{FieldPath, InvalidField, JobKind, job_kind_of};
 
 /// The label by which Kueue takes a job: it starts and stops it itself.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
@@ -170,11 +170,7 @@ impl Job<'_> {
     fn holds(&self, is_native: bool) -> bool {
         let labels = self.object.pointer("/metadata/labels");
         let is_kueues = labels.is_some_and(|labels| labels.get(KUEUE_QUEUE).is_some());
-        let comes_late = match self.kind.pod_sets(self.object) {
-            Ok(Pods::Sets(sets)) => sets.iter().any(|set| set.presence == Presence::Later),
-            Ok(Pods::UnknownRole(_)) | Err(_) => false,
-        };
-        !is_kueues && (is_native || !comes_late)
+        !is_kueues && (is_native || self.kind.can_be_held(self.object))
     }
 
     fn hold(&self) -> Vec<PatchOperation> {

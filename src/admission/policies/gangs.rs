@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::inject::patch;
 use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, variable};
-use crate::names::{GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
+use crate::names::{GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
 use crate::workload::jobs::{JOB_KINDS, JobKind};
 
 const HOLD: &str = "portcullis-inject-holds";
@@ -37,17 +37,21 @@ fn holds(layout: &Layout) -> Value {
             condition("runs", &at_each(|kind| kind.suspend(), |value| format!("{value}.orValue(false) != true"))),
             condition("of-this-cluster", &of_this_cluster()),
             condition("not-of-kueue", &format!("!({} in {})", cel::text(KUEUE_QUEUE), cel::labels("object"))),
-            condition("starts-at-once", "object.?spec.?launcherCreationPolicy.orValue('') != 'WaitForWorkersReady'"),
             condition("unclaimed", &format!(
                 "!({} in {annotations}) && !({} in {annotations})", cel::text(HELD), cel::text(STAND_DOWN)
             )),
         ],
         "variables": [
             variable("suspend", &suspend_pointer()),
+            // Its launcher would come at once after a hold; but a native pod must be born with its group's name.
+            variable("late", &format!(
+                "object.?spec.?launcherCreationPolicy.orValue('') == 'WaitForWorkersReady' &&\n!({} in ['native', 'auto'])",
+                cel::label("namespaceObject", GANG)
+            )),
             variable("annotated", "object.?metadata.?annotations.hasValue()"),
         ],
         "mutations": [patch(&format!(
-            "(variables.suspend != '/spec/suspend' && !object.?spec.?runPolicy.hasValue() ?\n \
+            "variables.late ? [] :\n(variables.suspend != '/spec/suspend' && !object.?spec.?runPolicy.hasValue() ?\n \
              [JSONPatch{{op: 'add', path: '/spec/runPolicy', value: {{'suspend': true}}}}] :\n \
              [JSONPatch{{op: 'add', path: variables.suspend, value: true}}]) +\n\
              (variables.annotated ? \

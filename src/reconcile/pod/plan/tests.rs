@@ -3,6 +3,7 @@
 
 mod committed;
 mod laws;
+mod shown;
 mod view;
 mod words;
 
@@ -282,6 +283,37 @@ fn a_namespace_that_does_not_consent_has_no_copy_of_ours_whatever_a_pod_there_sa
 #[test]
 fn a_pod_without_our_gate_is_none_of_ours() {
     check("L ungated; a: -; b: -", expect!["nothing"]);
+}
+
+#[test]
+fn a_pod_whose_gate_was_removed_by_force_lets_its_copy_go() {
+    let committed = "L ungated committed a/u1";
+    check(
+        &format!("{committed}; a: R u1 opened node; b: -"),
+        expect!["delete u1 on a [uid]: its gate was removed by force"],
+    );
+    check(
+        &format!("{committed}; a: R u1 opened node terminating; b: -"),
+        expect!["nothing"],
+    );
+    check(
+        &format!("{committed}; a: -; b: R u2 gated"),
+        expect!["ask a whether u1 is gone"],
+    );
+    check(
+        &format!("{committed}; a: -; b: -; u1 is gone"),
+        expect!["release the finalizer [L uid place]"],
+    );
+    for unusable in ["unsynced", "lost", "another-cluster"] {
+        check(
+            &format!("{committed}; a: R u1 opened node {unusable}; b: -"),
+            expect!["nothing"],
+        );
+    }
+    check(
+        &format!("{committed} no-finalizer; a: R u1 opened node; b: -"),
+        expect!["nothing"],
+    );
 }
 
 /// The view and its plan, as people read them. The only caller of `plan` in these tests.

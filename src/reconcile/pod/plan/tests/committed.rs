@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::check;
+use crate::reconcile::step::Step;
 
 #[test]
 fn rule_7_opens_the_committed_copy_and_only_that() {
@@ -266,4 +267,27 @@ fn rule_13_a_copy_that_still_runs_goes_when_somebody_else_ended_its_pod() {
         "L committed a/u1 ended; a: R u1 opened node terminating; b: -; keep 30m",
         expect!["nothing"],
     );
+}
+
+#[test]
+fn rule_8_what_had_a_node_or_has_siblings_there_is_not_taken_back() {
+    for view in [
+        "L committed a/u1 scheduled-before; a: R u1 opened unscheduled 6m; b: -",
+        "L committed a/u1; a: R u1 opened unscheduled 6m; b: -; siblings scheduled",
+        "L committed a/u1; a: R u1 opened ended unscheduled 6m; b: -",
+    ] {
+        let plan = super::view::View::parse(view).plan();
+        let takes_back = |step: &Step| matches!(step, Step::TakeBack { .. });
+        assert!(!plan.steps.iter().any(takes_back), "{view}");
+        assert_eq!(plan.look_again, None, "{view}");
+    }
+}
+
+#[test]
+fn rule_14_the_copy_of_a_pod_that_ended_is_asked_for_before_the_finalizer_goes() {
+    check(
+        "L terminating ended committed a/u1; a: -; b: -",
+        expect!["ask a whether u1 is gone"],
+    );
+    check("L ended committed a/u1; a: -; b: -", expect!["nothing"]);
 }

@@ -4,12 +4,12 @@
 //!
 //! * `L`: the local pod, UID `L1` or `of L2`. `-`: there is none. Words: `attempt N`, `committed WORKER/UID` (with
 //!   `of UID`: a commit that names another local pod), `no-finalizer`, `terminating`, `ended`, `dispatched` (its
-//!   condition is True), `other-gate`, `ungated`.
+//!   condition is True), `scheduled-before` (it showed a node), `other-gate`, `ungated`.
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
 //!   `stale` (made from an older spec), `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
 //!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
-//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`) and the
-//!   policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`). `unschedulableAfter` is 5 minutes.
+//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`), `siblings scheduled`,
+//!   and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +33,7 @@ pub(super) struct View {
     policy: PolicySeen,
     unscheduled_since: Option<(Arc<str>, Duration)>,
     unready_since: Option<(Arc<str>, Duration)>,
+    siblings_scheduled: bool,
     began: Instant,
 }
 
@@ -59,6 +60,7 @@ impl View {
             policy: PolicySeen::Policy(rules()),
             unscheduled_since: None,
             unready_since: None,
+            siblings_scheduled: false,
             began: Instant::now(),
         };
         for part in parts {
@@ -163,6 +165,13 @@ impl View {
             }
             ["not", "opted", "in"] => self.policy = PolicySeen::NotOptedIn,
             ["no", "policy"] => self.policy = PolicySeen::NotFound("default".to_owned()),
+            ["mirror", "pod", "IPs"] => {
+                self.policy = PolicySeen::Policy(PolicyRules {
+                    mirror_pod_ips: true,
+                    ..rules()
+                });
+            }
+            ["siblings", "scheduled"] => self.siblings_scheduled = true,
             ["keep", time] => {
                 self.policy = PolicySeen::Policy(PolicyRules {
                     keep_finished: Some(duration(time)),
@@ -188,7 +197,7 @@ impl View {
         plan(&self.observed(now.monotonic), &now)
     }
 
-    fn observed(&self, now: Instant) -> Observed {
+    pub(super) fn observed(&self, now: Instant) -> Observed {
         let mut policy = self.policy.clone();
         if let PolicySeen::Policy(rules) = &mut policy {
             rules.candidates = self.workers.iter().map(candidate).collect();
@@ -223,7 +232,10 @@ impl View {
                 })
                 .collect(),
             policy,
-            root: RootSeen::default(),
+            root: RootSeen {
+                scheduled: self.siblings_scheduled,
+                ..RootSeen::default()
+            },
             memory,
         }
     }
@@ -272,6 +284,9 @@ fn local(words: &str) -> Option<Value> {
             .and_then(|rest| after(rest, "of"))
             .unwrap_or(uid);
         commit(&mut pod, worker, remote, of);
+    }
+    if has("scheduled-before") {
+        pod["metadata"]["annotations"][names::REMOTE_NODE] = "node-1".into();
     }
     if has("no-finalizer") {
         pod["metadata"]["finalizers"] = json!([]);

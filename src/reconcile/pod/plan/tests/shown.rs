@@ -1,0 +1,97 @@
+//! What people read: where a pod is, and what keeps it from being ready.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::super::super::local::RemotePod;
+use super::super::super::observed::{Heard, Memory, WorkerSeen};
+use super::super::{mirror_pod_ips, opened};
+use super::view::View;
+
+fn worker() -> WorkerSeen {
+    WorkerSeen {
+        name: "a".into(),
+        cluster_uid: "a-uid".into(),
+        synced: true,
+        lost: None,
+        accepts: Some(true),
+        remote: None,
+    }
+}
+
+fn copy(node: Option<&str>, ready: bool, unschedulable: Option<&str>) -> RemotePod {
+    let mut conditions = vec![json!({"type": "Ready", "status": if ready { "True" } else { "False" }})];
+    conditions.extend(unschedulable.map(|message| {
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message})
+    }));
+    let mut pod = json!({
+        "metadata": {"name": "p", "namespace": "n", "uid": "u1", "resourceVersion": "7"},
+        "spec": {"containers": []},
+        "status": {"phase": "Pending", "conditions": conditions},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = Value::from(node);
+    }
+    RemotePod::parse(pod.to_string().into()).unwrap()
+}
+
+fn heard(of: &str, warning: &str) -> Memory {
+    Memory {
+        heard: Some(Heard {
+            remote: of.into(),
+            warning: Some(warning.to_owned()),
+            at: Instant::now(),
+            same: 0,
+        }),
+        ..Memory::default()
+    }
+}
+
+#[test]
+fn a_pod_says_where_it_is() {
+    let nothing = Memory::default();
+    let at = |node| opened::on_worker(&worker(), &copy(node, true, None), &nothing);
+    assert_eq!(at(Some("node-1")), "on a, node node-1");
+    assert_eq!(at(None), "on a");
+}
+
+#[test]
+fn a_pod_says_what_it_waits_for_and_the_last_warning_if_that_is_news() {
+    let waits = copy(None, false, Some("0/2 nodes are available"));
+    let says = |memory: &Memory, pod: &RemotePod| opened::on_worker(&worker(), pod, memory);
+    let alone = says(&Memory::default(), &waits);
+    assert!(
+        alone.starts_with("on a: ") && alone.contains("0/2 nodes are available"),
+        "{alone}"
+    );
+    let same = heard("u1", "FailedScheduling: 0/2 nodes are available");
+    assert_eq!(says(&same, &waits), alone, "the same words are not told twice");
+    let news = heard("u1", "FailedMount: no such secret");
+    assert_eq!(
+        says(&news, &waits),
+        format!("{alone}; FailedMount: no such secret")
+    );
+    let runs = copy(Some("node-1"), false, None);
+    assert_eq!(says(&news, &runs), "on a: FailedMount: no such secret");
+    assert_eq!(
+        says(&heard("u9", "FailedMount: no such secret"), &runs),
+        "on a, node node-1",
+        "another pod's"
+    );
+    let ready = copy(Some("node-1"), true, None);
+    assert_eq!(says(&news, &ready), "on a, node node-1", "it got over it");
+}
+
+#[test]
+fn pod_addresses_are_shown_only_where_the_policy_says_so() {
+    for (policy, shown) in [
+        ("", false),
+        ("; mirror pod IPs", true),
+        ("; not opted in", false),
+        ("; no policy", false),
+    ] {
+        let view = View::parse(&format!("L committed a/u1; a: R u1 opened node; b: -{policy}"));
+        assert_eq!(mirror_pod_ips(&view.observed(Instant::now())), shown, "{policy}");
+    }
+}
