@@ -48,6 +48,7 @@ async fn a_job_that_fits_starts_as_a_whole(rig: Arc<Rig>) -> Result<()> {
 
 async fn with_a_node_missing_no_pod_is_bound_and_a_small_job_runs(rig: Arc<Rig>) -> Result<()> {
     rig.ganged("node", "coscheduling").await?;
+    rig.empty_nodes().await?;
     let missing = rig.cluster().nodes().pop().expect("a node");
     rig.kubectl(&["cordon", &missing]).await?;
     rig.create(&mpi("node", "large", 4, "10")).await?;
@@ -61,6 +62,7 @@ async fn with_a_node_missing_no_pod_is_bound_and_a_small_job_runs(rig: Arc<Rig>)
 
 async fn the_same_with_a_pytorch_job(rig: Arc<Rig>) -> Result<()> {
     rig.ganged("torch", "coscheduling").await?;
+    rig.empty_nodes().await?;
     let missing = rig.cluster().nodes().pop().expect("a node");
     rig.kubectl(&["cordon", &missing]).await?;
     rig.create(&pytorch("torch", "large", 4, "10")).await?;

@@ -50,6 +50,7 @@ async fn a_job_that_fits_starts_as_a_whole(rig: Arc<Rig>) -> Result<()> {
 
 async fn with_a_node_missing_no_pod_is_bound_and_the_job_says_why(rig: Arc<Rig>) -> Result<()> {
     rig.ganged("nnode", "native").await?;
+    rig.empty_nodes().await?;
     let missing = rig.cluster().nodes().pop().expect("a node");
     rig.kubectl(&["cordon", &missing]).await?;
     rig.create(&mpi("nnode", "large", 4, "10")).await?;

@@ -29,6 +29,7 @@ async fn two_native_jobs_never_both_start_in_part(rig: Arc<Rig>) -> Result<()> {
 /// A node has room for one pod, so the two nodes have room for one job of two pods.
 async fn rounds(rig: &Rig, back_end: &str, namespace: &str, rounds: u32) -> Result<()> {
     rig.ganged(namespace, back_end).await?;
+    rig.empty_nodes().await?;
     let short = json!({"spec": {"runPolicy": {"schedulingPolicy": {"scheduleTimeoutSeconds": 2}}}});
     for round in 0..rounds {
         let names = ["a", "b"].map(|name| format!("{name}{round}"));

@@ -90,7 +90,7 @@ impl Rig {
         &self.world.manager
     }
 
-    /// Before each test: nothing is left of the one before, portcullis runs, all nodes take pods.
+    /// Before each test: what is left of the one before goes, portcullis runs, all nodes take pods.
     pub async fn recover(&self) -> Result<()> {
         let mut portcullis = self.portcullis.lock().await;
         if !portcullis.is_running() {
@@ -100,9 +100,14 @@ impl Rig {
         for node in self.cluster().nodes() {
             self.kubectl(&["uncordon", &node]).await?;
         }
-        // Its other objects go in their own time: each test has namespaces of its own names.
+        // They go in their own time: each test has namespaces of its own names.
         self.kubectl(&["delete", "namespaces", "-l=gang.test=true", "--wait=false"])
             .await?;
+        Ok(())
+    }
+
+    /// Waits until the nodes are empty, for a test that fills them.
+    pub async fn empty_nodes(&self) -> Result<()> {
         wait_for("the pods of the test before to go", SOON, async || {
             let args = ["get", "pods", "--all-namespaces", "-o=name"];
             let pods = self.kubectl(&args).await?;

@@ -98,7 +98,7 @@ pub enum Done {
 #[derive(Debug)]
 pub enum Failure {
     /// The view was old; this is what stands there now.
-    Stale(Done),
+    Stale(Box<Done>),
     /// A field that we write is owned by somebody else.
     Owned {
         /// The API server's words.
@@ -183,7 +183,7 @@ pub async fn execute(api: &ClusterApi, step: &Step) -> Result<Done, Failure> {
 async fn create(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done, Failure> {
     match look(api, key, version_of(object)).await? {
         Done::NoGroup(_) => apply(api, key, object).await,
-        found => Err(Failure::Stale(found)),
+        found => Err(Failure::Stale(Box::new(found))),
     }
 }
 
@@ -223,7 +223,9 @@ async fn delete(api: &ClusterApi, key: &GroupKey, api_version: &str, uid: &str) 
         // With a finalizer it stays for a while: the watch tells.
         Ok(_) => look(api, key, api_version).await,
         Err(CallError::Answered { code: 404, .. }) => Ok(Done::NoGroup(key.clone())),
-        Err(CallError::Answered { code: 409, .. }) => Err(Failure::Stale(look(api, key, api_version).await?)),
+        Err(CallError::Answered { code: 409, .. }) => {
+            Err(Failure::Stale(Box::new(look(api, key, api_version).await?)))
+        }
         Err(CallError::Answered {
             code: 403, message, ..
         }) => Err(Failure::Refused { message }),
@@ -307,7 +309,7 @@ async fn patch_job(
             let unchanged = matches!(&now, Done::Job(_, seen) if *seen.resource_version == **version && *seen.uid == **uid);
             match (unchanged, code) {
                 (true, 400 | 403 | 422) => Err(Failure::Refused { message }),
-                (true | false, _) => Err(Failure::Stale(now)),
+                (true | false, _) => Err(Failure::Stale(Box::new(now))),
             }
         }
         Err(error) => Err(unavailable(&error)),

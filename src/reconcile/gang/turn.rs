@@ -87,7 +87,7 @@ impl Turns {
                     }
                     Ok(done) => self.learn(&observed, step, done),
                     Err(Failure::Stale(done)) => {
-                        self.absorb(done);
+                        self.absorb(*done);
                         break;
                     }
                     Err(failure) => {
@@ -177,16 +177,13 @@ impl Turns {
                 .remember(key, |memory| memory.launcher = LauncherSeen::Good),
             (_, Done::LauncherDeleted) => {
                 self.cluster.remember(key, |memory| {
-                    memory.launcher = LauncherSeen::Deleted(Instant::now())
+                    memory.launcher = LauncherSeen::Deleted(Instant::now());
                 });
             }
-            (_, Done::LauncherAbsent) => {
-                // After a delete it is awaited; without one, it will be made from the marked template.
-                if observed.memory.launcher == LauncherSeen::Unknown {
-                    self.cluster
-                        .remember(key, |memory| memory.launcher = LauncherSeen::Good);
-                }
-            }
+            // After a delete it is awaited; without one, it will be made from the marked template.
+            (_, Done::LauncherAbsent) if observed.memory.launcher == LauncherSeen::Unknown => self
+                .cluster
+                .remember(key, |memory| memory.launcher = LauncherSeen::Good),
             _ => {}
         }
         if let Some((reason, message)) = effect(step) {

@@ -180,12 +180,12 @@ fn seen(object: &RawObject) -> Option<Seen> {
 }
 
 /// Few and rarely changed: the whole list is handed over at each change.
-pub(super) fn classes_sink<K: ResourceExt + Clone>(
+pub(super) fn classes_sink<K>(
     cluster: Arc<GangCluster>,
     hand_over: impl Fn(&GangCluster, &BTreeMap<String, K>) + Send + 'static,
 ) -> impl FnMut(Watched<K>) + Send
 where
-    K: Send + 'static,
+    K: ResourceExt + Clone + Send + 'static,
 {
     let mut classes: BTreeMap<String, K> = BTreeMap::new();
     let mut complete = false;
