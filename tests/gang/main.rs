@@ -1,5 +1,5 @@
 //! Gangs on a real cluster: the gang schedulers, the operators of jobs, and portcullis. One cluster for all tests, which
-//! run one by one, since they fill its nodes. Run some of them: `cargo test --test gang -- <part of a name>`.
+//! run one by one, since they fill its nodes: some seven minutes. Run some of them: `cargo test --test gang -- <part of a name>`.
 
 mod conflicts;
 mod coscheduling;
