@@ -1,7 +1,5 @@
 //! A review and its facts -> [`Decision`]: one table says what happens to which request, [`mutate`] says how.
 
-use std::fmt;
-
 use crate::admission::facts::Facts;
 use crate::admission::mutate;
 use crate::admission::review::{Operation, Review};
@@ -186,12 +184,6 @@ impl Warning {
     }
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
 /// What is done for a kind of request.
 #[derive(Clone, Copy)]
 enum Behaviour {
@@ -253,4 +245,15 @@ pub fn decide(review: &Review<'_>, facts: &Facts) -> Decision {
 
 fn gate_pod(review: &Review<'_>, facts: &Facts) -> Result<Decision, Denial> {
     mutate::gate(&*review.pod()?, review.username(), facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_counted_by_its_rule() {
+        let names = [Rule::ReservedKey, Rule::GatedValue, Rule::Unreadable].map(Rule::name);
+        assert_eq!(names, ["reserved-key", "gated-value", "unreadable"]);
+    }
 }

@@ -218,10 +218,15 @@ async fn a_worker_restored_to_before_the_opening_runs_nothing_twice(rig: Arc<Rig
         "{}",
         failed["status"]
     );
-    let again = rig.seen(At::C, ns, "pod/one").await?;
+    rig.until_gone(At::C, ns, "pod/one", &uid(&again)).await?; // nothing needs it any more
+    let ledger = c.ledger()?;
+    let openings = ledger
+        .openings()
+        .into_iter()
+        .filter(|opening| opening.uid == uid(&gated));
     ensure!(
-        !again["spec"]["schedulingGates"].is_null(),
-        "it was not opened again"
+        openings.count() == 1,
+        "it was opened before the restore, and never again"
     );
     rig.until_ready(ns, "first").await?;
     for name in ["one", "first"] {

@@ -61,7 +61,15 @@ impl Site {
             ("portcullis.dev/dispatch", NOWHERE),
             ("portcullis.dev/allow-exempt", "true"),
         ];
-        Ground::labelled(&self.rig, &self.name(name), &labels).await
+        let ground = Ground::labelled(&self.rig, &self.name(name), &labels).await?;
+        // Portcullis itself hears of the label by its own watch; what it has not heard of allows nothing.
+        let admin = ground.admin();
+        wait_for("the webhook to know of the label", PATIENCE, async || {
+            let pod = admin.dry_run("pods", &exempt("probe")).await?;
+            anyhow::Ok((!has_gate(&pod)).then_some(()))
+        })
+        .await?;
+        Ok(ground)
     }
 
     /// A new namespace that is none of ours, where alice may `edit`.

@@ -312,6 +312,12 @@ fn a_snapshot_that_would_break_the_pod_is_left_out() {
             .is_none()
     );
     assert!(reply.warnings()[0].contains("no room for the snapshot"));
+    object["metadata"]["annotations"] = json!({"big": "x".repeat(256 * 1024 - 1000)});
+    let stored = created("pods", &object);
+    assert!(
+        stored["metadata"]["annotations"]["portcullis.dev/submitted"].is_string(),
+        "there is room"
+    );
 }
 
 /// A13, P14, P22: labels and gates are a matter of creation alone; a pod that lost its gate does not get it back.

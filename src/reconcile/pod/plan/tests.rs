@@ -158,6 +158,14 @@ fn rule_3c_an_unwanted_copy_goes_only_after_its_attempt() {
         "L; a: R u1 gated; b: -; no policy",
         expect!["give the attempt up, attempt 1 [L uid rv]"],
     );
+    check(
+        "L; a: R u1 gated; b: -; siblings on b",
+        expect!["give the attempt up, attempt 1 [L uid rv]"],
+    );
+    check(
+        "L; a: - ; b: R u1 gated; siblings on b",
+        expect!["commit u1 on b [L uid rv]"],
+    );
 }
 
 #[test]

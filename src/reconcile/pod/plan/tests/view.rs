@@ -8,7 +8,7 @@
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
 //!   `stale` (made from an older spec), `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
 //!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
-//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`), `siblings scheduled`,
+//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`), `siblings scheduled`, `siblings on b`,
 //!   and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
 
 use std::sync::Arc;
@@ -34,6 +34,7 @@ pub(super) struct View {
     unscheduled_since: Option<(Arc<str>, Duration)>,
     unready_since: Option<(Arc<str>, Duration)>,
     siblings_scheduled: bool,
+    siblings_on: Option<Arc<str>>,
     began: Instant,
 }
 
@@ -61,6 +62,7 @@ impl View {
             unscheduled_since: None,
             unready_since: None,
             siblings_scheduled: false,
+            siblings_on: None,
             began: Instant::now(),
         };
         for part in parts {
@@ -172,6 +174,7 @@ impl View {
                 });
             }
             ["siblings", "scheduled"] => self.siblings_scheduled = true,
+            ["siblings", "on", cluster] => self.siblings_on = Some(cluster.into()),
             ["keep", time] => {
                 self.policy = PolicySeen::Policy(PolicyRules {
                     keep_finished: Some(duration(time)),
@@ -234,6 +237,7 @@ impl View {
             policy,
             root: RootSeen {
                 scheduled: self.siblings_scheduled,
+                fixed: self.siblings_on.clone(),
                 ..RootSeen::default()
             },
             memory,
