@@ -31,10 +31,11 @@ demo-binary:
 
 .PHONY: bench
 
-bench: ## Prints admission (criterion), reviews over TLS (wrk), pods on real clusters beside a bare client
+bench: ## Prints admission and translation (criterion), reviews over TLS (wrk), pods beside a bare client, jobs with gangs
 	@cargo bench --locked --bench admission
 	@cargo bench --locked --bench wrk
 	@cargo bench --locked --bench dispatch
+	@cargo bench --locked --bench gang
 
 # Checks.
 

@@ -17,10 +17,12 @@ use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, un
 use self::scope::{Scope, Seen, scope};
 use super::documents::{self, Format};
 use crate::api::WorkerCluster;
-use crate::cluster::api::CallError;
+use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::client::Clients;
+use crate::cluster::discovery::Served;
 use crate::cluster::kubeconfig;
 use crate::names;
+use crate::reconcile::gang::probe;
 use crate::words::chain;
 
 /// Options of `portcullis status`.
@@ -108,9 +110,29 @@ async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
         );
     }
     if name.is_none() {
+        report
+            .notes
+            .extend(native_gangs(&client, &args.portcullis_namespace).await);
         workers(&client, args, &mut report).await;
     }
     Ok(report)
+}
+
+/// What is wrong with native gangs, where any namespace asks for gangs. Whoever may not try it learns nothing.
+async fn native_gangs(client: &Client, own_namespace: &str) -> Option<String> {
+    let labelled = ListParams::default().labels(names::GANG).limit(1);
+    let namespaces = Api::<Namespace>::all(client.clone())
+        .list_metadata(&labelled)
+        .await
+        .ok()?;
+    if namespaces.items.is_empty() {
+        return None;
+    }
+    let served = Served::ask(client, &["scheduling.k8s.io"]).await.ok()?;
+    let native = probe::native(&ClusterApi::new(client.clone()), own_namespace, &served)
+        .await
+        .ok()?;
+    native.problem().map(str::to_owned)
 }
 
 async fn client(args: &StatusArgs) -> anyhow::Result<Client> {

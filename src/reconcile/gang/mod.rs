@@ -7,7 +7,7 @@ pub mod execute;
 pub mod metrics;
 pub mod observed;
 pub mod plan;
-mod probe;
+pub mod probe;
 pub mod store;
 pub mod turn;
 mod watches;

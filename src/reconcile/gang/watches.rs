@@ -94,26 +94,22 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
 async fn look(cluster: &GangCluster, notes: &Notes, needed: bool) -> Result<Served, CallError> {
     let served = Served::ask(cluster.clients.calls.client(), &groups()).await?;
     let native = match needed {
-        true => probe::native(cluster, &served).await?,
+        true => probe::native(&cluster.clients.calls, &cluster.own_namespace, &served).await?,
         false => Native::Off,
     };
+    if let (Native::ApiOff, Some(sentence)) = (native, native.problem()) {
+        tracing::error!("{sentence}");
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Namespace".to_owned()),
+            name: Some(cluster.own_namespace.clone()),
+            ..ObjectReference::default()
+        };
+        notes.about(about, Note::warning("PodGroupsNotServed", sentence));
+    }
     let version = match native {
         Native::On(version) => Some(version),
-        Native::Off | Native::GateOff => None,
-        Native::ApiOff => {
-            let sentence = "pods may name a scheduling group, but scheduling.k8s.io serves no PodGroup: a scheduler with the \
-                            feature GenericWorkload schedules no pod at all until --runtime-config=scheduling.k8s.io/v1beta1=true \
-                            is set";
-            tracing::error!("{sentence}");
-            let about = ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Namespace".to_owned()),
-                name: Some(cluster.own_namespace.clone()),
-                ..ObjectReference::default()
-            };
-            notes.about(about, Note::warning("PodGroupsNotServed", sentence));
-            None
-        }
+        Native::Off | Native::GateOff | Native::ApiOff => None,
     };
     cluster.serve(&served, version);
     Ok(served)
