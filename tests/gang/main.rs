@@ -3,6 +3,7 @@
 
 mod conflicts;
 mod coscheduling;
+mod gates;
 mod generic;
 mod hands;
 mod jobs;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         refusals::cases(),
         lifecycle::cases(),
         conflicts::cases(),
+        gates::cases(),
         generic::cases(),
         hands::cases(),
         pairs::cases(),
