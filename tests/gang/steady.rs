@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use portcullis_testbed::{Part, wait_for};
+use portcullis_testbed::wait_for;
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::{batch, mpi, pytorch, with};
+use crate::jobs::{mpi, pytorch, with};
 use crate::rig::{Case, Rig, SOON};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_job_of_coscheduling_costs_two_writes_and_then_none),
         case!(a_job_starts_whenever_the_process_is_killed),
-        case!(after_the_api_server_was_away_all_is_as_it_was),
         case!(a_held_job_is_released_when_its_namespace_is_no_gangs_any_more),
         case!(a_group_that_cannot_be_made_ends_the_hold_in_time),
         case!(a_namespace_that_is_dispatched_has_no_gangs),
@@ -53,29 +52,6 @@ async fn a_job_of_coscheduling_costs_two_writes_and_then_none(rig: Arc<Rig>) -> 
         Ok((began.elapsed() > QUIET).then_some(()))
     })
     .await
-}
-
-async fn after_the_api_server_was_away_all_is_as_it_was(rig: Arc<Rig>) -> Result<()> {
-    rig.ganged("away", "coscheduling").await?;
-    let of = |job: &str| format!("batch.kubernetes.io/job-name={job}");
-    rig.create(&batch("away", "before", 2, "1")).await?;
-    rig.await_selected("away", &of("before"), 2).await?;
-    rig.cluster().stop(Part::ApiServer).await;
-    rig.cluster().resume_all().await?;
-    // An operator ends when it cannot renew its lease.
-    rig.cluster().start_mpi_operator(&[]).await?;
-    rig.cluster().start_training_operator(&[]).await?;
-    wait_for("a job to be taken", SOON, async || {
-        rig.create(&batch("away", "after", 2, "1")).await.map(Some)
-    })
-    .await?;
-    for job in ["after", "before"] {
-        rig.await_selected("away", &of(job), 2).await?;
-    }
-    let mut writes = rig.our_writes("away")?;
-    writes.retain(|write| write.ends_with("before"));
-    ensure!(writes.len() == 2, "{writes:?}");
-    Ok(())
 }
 
 /// The moments are spread over the second in which a job gets its group and starts.
