@@ -92,8 +92,8 @@ pub fn preview_status(
     let mut pod = |side, text| one_pod(side, text, &mut warnings);
     let (local, remote) = (pod(Side::Local, local)?, pod(Side::Remote, remote)?);
     refuse_strangers(&local, &remote)?;
-    let cluster = annotation(&local, names::CLUSTER).unwrap_or("worker").to_owned();
-    let dispatched = dispatched(&local, &cluster);
+    let cluster = annotation(&local, names::CLUSTER).unwrap_or("WORKER").to_owned();
+    let dispatched = dispatched(&local, &remote, &cluster);
     let patch = mirror(
         &local,
         &remote,
@@ -208,7 +208,7 @@ fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// What the local pod says of itself now; the reconciler, which knows more, may say something else.
-fn dispatched(local: &Value, cluster: &str) -> Dispatched {
+fn dispatched(local: &Value, remote: &Value, cluster: &str) -> Dispatched {
     let conditions = local["status"]["conditions"].as_array().into_iter().flatten();
     match conditions
         .into_iter()
@@ -219,11 +219,17 @@ fn dispatched(local: &Value, cluster: &str) -> Dispatched {
             reason: condition["reason"].as_str().unwrap_or_default().to_owned(),
             message: condition["message"].as_str().unwrap_or_default().to_owned(),
         },
-        None => Dispatched {
-            status: true,
-            reason: "Dispatched".to_owned(),
-            message: format!("on {cluster}"),
-        },
+        None => {
+            let (reason, message) = match remote["spec"]["nodeName"].as_str() {
+                Some(node) => ("Scheduled", format!("on {cluster}, node {node}")),
+                None => ("WaitingOnWorker", format!("on {cluster}")),
+            };
+            Dispatched {
+                status: true,
+                reason: reason.to_owned(),
+                message,
+            }
+        }
     }
 }
 

@@ -30,6 +30,9 @@ pub struct LocalTarget {
     pub resource_version: Arc<str>,
 }
 
+/// Why the copy of a pod is deleted that somebody else ended on the manager (rule 13b).
+pub const ENDED_HERE: &str = "its local pod was ended";
+
 /// One API call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {

@@ -42,8 +42,8 @@ fn the_patch_is_shown() {
                 status: "True"
                 type: PodScheduled
               - lastTransitionTime: "2026-11-30T10:00:00Z"
-                message: on worker-a
-                reason: Dispatched
+                message: on worker-a, node node-1
+                reason: Scheduled
                 status: "True"
                 type: portcullis.dev/Dispatched
               phase: Running
@@ -66,20 +66,20 @@ fn addresses_are_shown_on_request() {
 fn a_table_has_a_line_for_each_value() {
     let printed = preview_status(source(LOCAL), source(REMOTE), false, Format::Table, "now").unwrap();
     expect![[r#"
-            FIELD                                              VALUE
-            metadata.annotations[portcullis.dev/remote-node]   node-1
-            metadata.resourceVersion                           7
-            metadata.uid                                       l
-            status.conditions[0].lastTransitionTime            now
-            status.conditions[0].status                        True
-            status.conditions[0].type                          PodScheduled
-            status.conditions[1].lastTransitionTime            now
-            status.conditions[1].message                       on worker-a
-            status.conditions[1].reason                        Dispatched
-            status.conditions[1].status                        True
-            status.conditions[1].type                          portcullis.dev/Dispatched
-            status.phase                                       Running
-        "#]]
+        FIELD                                              VALUE
+        metadata.annotations[portcullis.dev/remote-node]   node-1
+        metadata.resourceVersion                           7
+        metadata.uid                                       l
+        status.conditions[0].lastTransitionTime            now
+        status.conditions[0].status                        True
+        status.conditions[0].type                          PodScheduled
+        status.conditions[1].lastTransitionTime            now
+        status.conditions[1].message                       on worker-a, node node-1
+        status.conditions[1].reason                        Scheduled
+        status.conditions[1].status                        True
+        status.conditions[1].type                          portcullis.dev/Dispatched
+        status.phase                                       Running
+    "#]]
     .assert_eq(&printed.stdout);
 }
 

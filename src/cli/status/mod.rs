@@ -13,7 +13,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 
-use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, ungated_line};
+use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, ungated_line, was_gated};
 use self::scope::{Scope, Seen, scope};
 use super::documents::{self, Format};
 use crate::api::WorkerCluster;
@@ -98,7 +98,7 @@ async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
         {
             if is_gated(pod) {
                 report.pods.push(pod_line(pod));
-            } else if opted_in || name.is_some() {
+            } else if opted_in || name.is_some() || was_gated(pod) {
                 report.ungated.push(ungated_line(pod, opted_in));
             }
         }
@@ -174,7 +174,9 @@ fn pod_name(text: &str) -> Result<String, String> {
 /// Orphans can only be seen on the workers, with the kubeconfigs that portcullis uses.
 async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
     let note = |what: &str, error: &dyn std::fmt::Display| {
-        eprintln!("portcullis: {what}: {error}; orphans are not listed there");
+        eprintln!(
+            "portcullis: {what}: {error}; orphans and namespaces that were created are not listed there"
+        );
     };
     let (origin, living) = match manager_facts(client).await {
         Ok(facts) => facts,

@@ -124,6 +124,11 @@ pub fn is_gated(pod: &Pod) -> bool {
     gates.is_some_and(|gates| gates.iter().any(|gate| gate.name == names::GATE))
 }
 
+/// Whether the pod once carried our gate: the label stays, whoever took the gate off.
+pub fn was_gated(pod: &Pod) -> bool {
+    pod.labels().contains_key(names::GATED)
+}
+
 /// The line of a pod that runs here.
 pub fn ungated_line(pod: &Pod, opted_in: bool) -> UngatedLine {
     UngatedLine {
@@ -135,6 +140,7 @@ pub fn ungated_line(pod: &Pod, opted_in: bool) -> UngatedLine {
             .and_then(|status| status.phase.clone())
             .unwrap_or_default(),
         why: match (opted_in, pod.labels().get(names::EXEMPT).map(String::as_str)) {
+            _ if was_gated(pod) => "its gate was taken off by force",
             (false, _) => "its namespace is not opted in",
             (true, Some(names::TRUE)) => "exempt",
             (true, Some(_) | None) => "created before the opt-in, or by a DaemonSet or a node",
@@ -144,7 +150,10 @@ pub fn ungated_line(pod: &Pod, opted_in: bool) -> UngatedLine {
 
 /// The line of a remote pod, if it is an orphan: open, and none of the living local pods made it.
 pub fn orphan_line(cluster: &str, remote: &Pod, living: &BTreeSet<String>) -> Option<OrphanLine> {
-    let local_uid = remote.annotations().get(names::LOCAL_UID)?;
+    let local_uid = remote
+        .annotations()
+        .get(names::LOCAL_UID)
+        .filter(|uid| !uid.is_empty())?;
     let gates = remote
         .spec
         .as_ref()

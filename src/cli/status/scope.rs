@@ -1,6 +1,8 @@
 //! `--namespace` or none -> the namespaces that are read, and what is to be said of them beside their pods.
 
-use k8s_openapi::api::core::v1::Namespace;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -42,13 +44,22 @@ pub(super) async fn scope(client: &Client, asked: Option<&str>, own: &str) -> an
             name: namespace.name_any(),
             opted_in: true,
         };
-        let namespaces: Vec<Seen> = found.iter().map(seen).collect();
+        let mut namespaces: Vec<Seen> = found.iter().map(seen).collect();
+        let left = no_longer_opted_in(client, &namespaces).await;
         let nobody = namespaces
             .is_empty()
             .then(|| format!("No namespace is opted in. To opt one in: {}", opt_in("NAMESPACE")));
+        let held = (!left.is_empty()).then(|| {
+            let names: Vec<&str> = left.iter().map(|seen| seen.name.as_str()).collect();
+            format!(
+                "No longer opted in, but pods are still dispatched from there: {}. They stay where they are until they are deleted.",
+                names.join(", ")
+            )
+        });
+        namespaces.extend(left);
         return Ok(Scope {
             namespaces,
-            notes: nobody.into_iter().collect(),
+            notes: nobody.into_iter().chain(held).collect(),
         });
     };
     let (opted_in, notes) = match api.get(name).await {
@@ -72,12 +83,30 @@ pub(super) async fn scope(client: &Client, asked: Option<&str>, own: &str) -> an
     })
 }
 
+/// Other namespaces with pods that carry our gate. Whoever may not list pods everywhere sees none of them.
+async fn no_longer_opted_in(client: &Client, opted_in: &[Seen]) -> Vec<Seen> {
+    let gated = ListParams::default().labels(&format!("{}={}", names::GATED, names::TRUE));
+    let Ok(pods) = Api::<Pod>::all(client.clone()).list_metadata(&gated).await else {
+        return Vec::new();
+    };
+    let known = |name: &String| opted_in.iter().any(|seen| seen.name == *name);
+    let others: BTreeSet<String> = pods.items.iter().filter_map(ResourceExt::namespace).collect();
+    others
+        .into_iter()
+        .filter(|name| !known(name))
+        .map(|name| Seen {
+            name,
+            opted_in: false,
+        })
+        .collect()
+}
+
 fn not_opted_in(name: &str, own: &str) -> String {
     if PROTECTED_NAMESPACES.contains(&name) || name == own {
         return format!("Namespace {name} is never opted in: its pods run on this cluster.");
     }
     format!(
-        "Namespace {name} is not opted in: its pods run on this cluster. To opt it in: {}",
+        "Namespace {name} is not opted in: new pods run on this cluster, and those that were dispatched before stay where they are. To opt it in: {}",
         opt_in(name)
     )
 }

@@ -31,14 +31,14 @@ async fn a_namespace_that_is_not_opted_in_says_so_and_how_to_opt_in() {
     check(
         &["-n", "default"],
         expect![[r#"
-            Namespace default is not opted in: its pods run on this cluster. To opt it in: kubectl label namespace default portcullis.dev/dispatch=POLICY (`kubectl get dispatchpolicies` lists them)
+            Namespace default is not opted in: new pods run on this cluster, and those that were dispatched before stay where they are. To opt it in: kubectl label namespace default portcullis.dev/dispatch=POLICY (`kubectl get dispatchpolicies` lists them)
         "#]],
     )
     .await;
     check(
         &["-n", "default", "one"],
         expect![[r#"
-            Namespace default is not opted in: its pods run on this cluster. To opt it in: kubectl label namespace default portcullis.dev/dispatch=POLICY (`kubectl get dispatchpolicies` lists them)
+            Namespace default is not opted in: new pods run on this cluster, and those that were dispatched before stay where they are. To opt it in: kubectl label namespace default portcullis.dev/dispatch=POLICY (`kubectl get dispatchpolicies` lists them)
 
             Running here, ungated:
             NAMESPACE   POD   PHASE     WHY

@@ -84,7 +84,7 @@ fn ready(facts: &Facts) -> News<'static> {
             false,
             "WorkRemains",
             format!(
-                "is being deleted and waits for {} pods that are committed to it and {} finished ones whose copies it keeps; delete them, or remove the finalizer and accept that the copies stay there unseen",
+                "is being deleted and waits for {} pods that are committed to it, and for {} that have finished; delete them, or remove the finalizer and accept that the copies stay there unseen",
                 facts.pods.committed, facts.finished
             ),
         ),

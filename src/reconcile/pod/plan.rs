@@ -77,10 +77,14 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     if let Some((worker, _)) = newer.filter(|(worker, _)| worker.accepts.is_none()) {
         return Plan::step(placing::ask(worker, local));
     }
-    if newer.is_some() && !dropped(Fault::Attempt) {
+    if let Some((worker, remote)) = newer.filter(|_| !dropped(Fault::Attempt)) {
+        if local.committed().is_none() && local.active() {
+            let what = "stands there with a later attempt than this pod is at";
+            return placing::unrecorded(local, worker, remote, what, now); // rule 6
+        }
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),
-        }); // rule 6
+        });
     }
     match (local.committed(), local.active()) {
         (Some(committed), _) => committed::plan(observed, local, committed, &copies, now),

@@ -93,7 +93,36 @@ impl RemotePod {
                 .labels
                 .get(names::ORIGIN)
                 .is_some_and(|found| found == origin)
-                && metadata.annotations.contains_key(names::LOCAL_UID)
+                && metadata
+                    .annotations
+                    .get(names::LOCAL_UID)
+                    .is_some_and(|uid| !uid.is_empty())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_ours_by_its_origin_and_the_local_pod_that_it_names() {
+        let pod = |origin: &str, annotations: serde_json::Value| {
+            json!({"metadata": {
+                "name": "p", "namespace": "n", "uid": "u1", "resourceVersion": "7",
+                "labels": {names::ORIGIN: origin}, "annotations": annotations,
+            }})
+            .to_string()
+        };
+        let named = json!({names::LOCAL_UID: "L1"});
+        assert!(RemotePod::is_ours(&pod("here", named.clone()), "here"));
+        assert!(!RemotePod::is_ours(&pod("elsewhere", named), "here"));
+        assert!(!RemotePod::is_ours(&pod("here", json!({})), "here"));
+        assert!(
+            !RemotePod::is_ours(&pod("here", json!({names::LOCAL_UID: ""})), "here"),
+            "it names nobody"
+        );
     }
 }

@@ -73,10 +73,14 @@ pub(super) struct ConditionText {
     pub(super) status: String,
 }
 
+/// No pod is begun so often: a larger number was written by somebody, and counts as none.
+const MOST: u64 = u32::MAX as u64;
+
 pub(super) fn number(annotations: &BTreeMap<String, String>, key: &str) -> u64 {
     annotations
         .get(key)
         .and_then(|text| text.parse().ok())
+        .filter(|number| *number <= MOST)
         .unwrap_or(0)
 }
 

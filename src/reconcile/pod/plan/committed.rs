@@ -7,7 +7,7 @@ use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
 use super::opened;
 use super::{Plan, json, local_target, mirror_pod_ips, say, target, waiting};
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
-use crate::reconcile::step::{RemoteTarget, Step};
+use crate::reconcile::step::{ENDED_HERE, RemoteTarget, Step};
 
 pub(super) fn plan(
     observed: &Observed,
@@ -233,7 +233,7 @@ fn absent(
         return Plan::step(Step::ClearCommit {
             local: local_target(local),
             finalizers: local.finalizers.clone(),
-            attempt: local.attempt + 1,
+            attempt: local.attempt.saturating_add(1),
         });
     }
     if let Some(plan) = ended {
@@ -322,7 +322,7 @@ fn finished(observed: &Observed, remote: &RemotePod, worker: &WorkerSeen, now: &
         // that this view does not have yet, hence the version.
         return Plan::step(Step::Delete {
             remote: target(worker, remote),
-            why: "its local pod was ended",
+            why: ENDED_HERE,
             unchanged: Some(remote.resource_version.clone()),
         });
     }

@@ -34,11 +34,9 @@ pub(super) fn plan(
     if let Some((worker, _)) = opened.filter(|(worker, _)| worker.accepts.is_none()) {
         return Plan::step(ask(worker, local));
     }
-    if opened.is_some() {
-        return Plan::step(Step::LookAtLocal {
-            key: local.key.clone(),
-        })
-        .and_look_in(Some(Duration::from_secs(2))); // rule 4
+    if let Some((worker, remote)) = opened {
+        let what = "runs there, though this pod has not recorded it";
+        return unrecorded(local, worker, remote, what, now).and_look_in(Some(Duration::from_secs(2))); // rule 4
     }
     if let Some((worker, remote)) = copies
         .iter()
@@ -122,13 +120,39 @@ fn give_up(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Option<Pla
             .collect(),
         false => vec![Step::GiveUp {
             local: local_target(local),
-            attempt: local.attempt + 1,
+            attempt: local.attempt.saturating_add(1),
         }],
     };
     Some(Plan {
         steps,
         ..Plan::default()
     })
+}
+
+/// Rules 4 and 6: mostly the view is old, so it is read again first. If the pod stands as it was seen, somebody made the copy
+/// or restored one of the two clusters; the condition carries the version, so it is only ever written to a pod that
+/// really has not recorded it.
+pub(super) fn unrecorded(
+    local: &LocalPod,
+    worker: &WorkerSeen,
+    remote: &RemotePod,
+    what: &str,
+    now: &Now,
+) -> Plan {
+    let look = Step::LookAtLocal {
+        key: local.key.clone(),
+    };
+    let message = format!(
+        "{}: a copy of this pod {what}; a backup was restored, or somebody made it. If it is not wanted, remove it with: kubectl --context {} delete pod -n {} {}",
+        worker.name, worker.name, remote.key.namespace, remote.key.name
+    );
+    Plan {
+        steps: [look]
+            .into_iter()
+            .chain(say(local, &waiting("UnrecordedCopy", message), now))
+            .collect(),
+        ..Plan::default()
+    }
 }
 
 /// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
@@ -227,7 +251,9 @@ fn place(
         .iter()
         .find(|(other, _)| other.name == cluster)
         .map(|(_, remote)| *remote);
-    if let (None, Some(plan)) = (ready, give_up(local, copies)) {
+    if ready.is_none()
+        && let Some(plan) = give_up(local, copies)
+    {
         return plan; // another cluster was chosen
     }
     if let Some(passing) = &observed.memory.passing

@@ -170,19 +170,34 @@ fn rule_3c_an_unwanted_copy_goes_only_after_its_attempt() {
 
 #[test]
 fn rule_4_an_opened_copy_means_that_the_view_is_old() {
-    check("L; a: R u1 opened; b: -", expect!["look at L\nagain in 2s"]);
+    check(
+        "L; a: R u1 opened; b: -",
+        expect![[r#"
+        look at L
+        say Dispatched=False UnrecordedCopy
+        again in 2s"#]],
+    );
     check(
         "L; a: R u1 opened terminating; b: R u2 gated",
-        expect!["look at L\nagain in 2s"],
+        expect![[r#"
+            look at L
+            say Dispatched=False UnrecordedCopy
+            again in 2s"#]],
     );
     check("L terminating; a: R u1 opened; b: -", expect!["look at L"]);
     check(
         "L other-gate; a: R u1 opened; b: -",
-        expect!["look at L\nagain in 2s"],
+        expect![[r#"
+            look at L
+            say Dispatched=False UnrecordedCopy
+            again in 2s"#]],
     );
     check(
         "L; a: R u1 opened; b: -; not opted in",
-        expect!["look at L\nagain in 2s"],
+        expect![[r#"
+            look at L
+            say Dispatched=False UnrecordedCopy
+            again in 2s"#]],
     );
 }
 
@@ -204,7 +219,12 @@ fn rule_5_a_copy_of_an_earlier_attempt_goes_opened_or_not() {
 
 #[test]
 fn rule_6_a_copy_of_a_later_attempt_means_that_the_view_is_old() {
-    check("L; a: R u1 gated attempt 1; b: -", expect!["look at L"]);
+    check(
+        "L; a: R u1 gated attempt 1; b: -",
+        expect![[r#"
+        look at L
+        say Dispatched=False UnrecordedCopy"#]],
+    );
     check(
         "L committed a/u1; a: R u1 gated; b: R u2 opened attempt 1",
         expect!["look at L"],

@@ -11,7 +11,7 @@ use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
 use crate::reconcile::pod::local::PodKey;
 use crate::reconcile::pod::observed::{Observed, Verdict};
-use crate::reconcile::step::Step;
+use crate::reconcile::step::{ENDED_HERE, Step};
 
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
@@ -110,6 +110,13 @@ impl Turns {
                 "TakenBack",
                 format!("{} did not schedule it: {reason}", remote.worker),
             ),
+            Step::Delete { remote, why, .. } if *why == ENDED_HERE => Note::warning(
+                "EndedHere",
+                format!(
+                    "somebody else ended it here; its copy on {} is removed",
+                    remote.worker
+                ),
+            ),
             Step::Fail { reason, .. } => Note::warning(
                 reason,
                 format!("its remote pod is lost; see condition {}", names::DISPATCHED),
@@ -134,13 +141,17 @@ impl Turns {
     }
 }
 
-/// Why a pod waits, if this patch says so for the first time: `kubectl describe` shows Events, not the words of conditions.
+/// Why a pod waits, here or on its worker, if this patch says so: `kubectl describe` shows Events, not the words of
+/// conditions.
 fn waits(patch: &Value) -> Option<(String, String)> {
     let conditions = patch.pointer("/status/conditions")?.as_array()?;
     let ours = conditions
         .iter()
         .find(|condition| condition["type"] == names::DISPATCHED)?;
     let text = |key: &str| ours[key].as_str().map(str::to_owned);
-    (ours["status"] == "False").then_some(())?;
-    Some((text("reason")?, text("message")?))
+    let (reason, message) = (text("reason")?, text("message")?);
+    // On the worker it waits for something only if the worker says for what: `on a: 0/2 nodes are available`.
+    let waits_there = reason == "WaitingOnWorker" && message.contains(": ");
+    let is_news = ours["status"] == "False" || reason == "WorkerUnreachable" || waits_there;
+    is_news.then_some((reason, message))
 }
