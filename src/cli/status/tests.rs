@@ -56,20 +56,29 @@ async fn a_namespace_that_is_not_opted_in_says_so_and_how_to_opt_in() {
 }
 
 #[tokio::test]
-async fn all_namespaces_is_what_no_namespace_is() {
+async fn all_namespaces_is_what_no_namespace_is_and_what_left_is_listed_too() {
     let all = expect![[r#"
+        No longer opted in, but pods are still dispatched from there: left. They stay where they are until they are deleted.
+
+        NAMESPACE   POD   STATE     CLUSTER   NODE   WHERE AND WHY
+        left        old   Waiting   -         -      not looked at yet, or Portcullis does not run
+
         Running here, ungated:
         NAMESPACE   POD   PHASE     WHY
         shop        one   Running   created before the opt-in, or by a DaemonSet or a node
     "#]];
-    for args in [
-        &[][..],
-        &["-A"],
-        &["--all-namespaces"],
-        &["-n", "shop", "pod/one"],
-    ] {
+    for args in [&[][..], &["-A"], &["--all-namespaces"]] {
         all.assert_eq(&said(args).await);
     }
+    check(
+        &["-n", "shop", "pod/one"],
+        expect![[r#"
+            Running here, ungated:
+            NAMESPACE   POD   PHASE     WHY
+            shop        one   Running   created before the opt-in, or by a DaemonSet or a node
+        "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -133,7 +142,8 @@ async fn said(args: &[&str]) -> String {
     }
 }
 
-/// `shop` is opted in, each namespace has the pod `one`, and there are no workers.
+/// `shop` is opted in, `left` was and has the pod `old` from then, each other namespace has the pod `one`, and there are no
+/// workers.
 fn manager() -> Client {
     let answer = |request: Request<Body>| async move {
         let (code, body) = answer(request.uri().path());
@@ -159,12 +169,25 @@ fn answer(path: &str) -> (u16, Value) {
         ["v1", "namespaces", "shop"] => (200, shop),
         ["v1", "namespaces", name @ ("default" | "kube-system")] => (200, named(name, json!({}))),
         ["v1", "namespaces", "secretive"] => refused(403, "Forbidden"),
+        ["v1", "namespaces", "left", "pods"] => {
+            let pod = json!({
+                "metadata": {"namespace": "left", "name": "old", "uid": "o", "labels": {names::GATED: names::TRUE}},
+                "spec": {"containers": [], "schedulingGates": [{"name": names::GATE}]},
+                "status": {"phase": "Running"},
+            });
+            (200, list("PodList", json!([pod])))
+        }
         ["v1", "namespaces", namespace, "pods"] => {
             let pod =
                 json!({"metadata": {"namespace": namespace, "name": "one"}, "status": {"phase": "Running"}});
             (200, list("PodList", json!([pod])))
         }
-        ["v1", "pods"] => (200, list("PartialObjectMetadataList", json!([]))),
+        ["v1", "pods"] => {
+            let pod = json!({"metadata": {
+                "namespace": "left", "name": "old", "uid": "o", "labels": {names::GATED: names::TRUE},
+            }});
+            (200, list("PartialObjectMetadataList", json!([pod])))
+        }
         ["portcullis.dev", "v1alpha1", "workerclusters"] => (200, list("WorkerClusterList", json!([]))),
         _ => refused(404, "NotFound"),
     }
