@@ -160,6 +160,13 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_written_as_in_messages() {
+        assert_eq!(PodPath::SPEC_TEMPLATE.dotted(), "spec.template");
+        assert_eq!(PodPath::ITSELF.dotted(), "");
+        assert_eq!(format!("{:?}", PodPath::SPEC_TEMPLATE), "PodPath(spec.template)");
+    }
+
+    #[test]
     fn unknown_versions_are_not_ours() {
         assert!(by_resource("apps", "v1beta1", "deployments").is_none());
         assert!(by_kind("extensions/v1beta1", "Deployment").is_none());

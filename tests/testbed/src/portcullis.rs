@@ -226,7 +226,7 @@ impl Portcullis {
             return Err(error.context(program.log_tail(20)));
         }
         program.await_exit(Duration::from_secs(5));
-        Ok(program.exit_status())
+        Ok(program.exit_status(Duration::from_secs(5)))
     }
 
     #[must_use]

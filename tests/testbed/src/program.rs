@@ -196,11 +196,19 @@ impl Program {
         }
     }
 
-    /// How it ended; `None` while it runs, and for ever if it is not our child.
-    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
-        match &mut self.keeper {
-            Keeper::Babysitter { child, .. } => child.try_wait().ok().flatten(),
-            Keeper::Nobody => None,
+    /// How it ended; `None` while it runs, and for ever if it is not our child. Its keeper, who passes the status on, ends a
+    /// moment later.
+    pub(crate) fn exit_status(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let Keeper::Babysitter { child, .. } = &mut self.keeper else {
+            return None;
+        };
+        let began = Instant::now();
+        loop {
+            let status = child.try_wait().ok().flatten();
+            if status.is_some() || began.elapsed() >= timeout {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 

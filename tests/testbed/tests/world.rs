@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use portcullis_testbed::{Portcullis, PortcullisOptions, World};
+use portcullis_testbed::{Portcullis, PortcullisOptions, World, wait_for};
 
 #[tokio::test]
 async fn a_world_of_three_clusters() {
@@ -62,7 +62,7 @@ async fn a_process_is_frozen_killed_and_ended() {
     let script = folder.join("stand-in");
     std::fs::write(
         &script,
-        "#!/bin/sh\necho \"started: $*\"\ntrap 'exit 7' TERM\nwhile :; do sleep 0.1; done\n",
+        "#!/bin/sh\ntrap 'exit 7' TERM\necho \"ready: $*\"\nwhile :; do sleep 0.1; done\n",
     )
     .expect("write");
     make_executable(&script);
@@ -74,6 +74,7 @@ async fn a_process_is_frozen_killed_and_ended() {
     .expect("ports");
 
     portcullis.spawn().expect("start");
+    await_starts(&portcullis, 1).await;
     let first = portcullis.pid().expect("it runs");
     portcullis.sigstop();
     assert!(stopped(first), "SIGSTOP");
@@ -88,20 +89,13 @@ async fn a_process_is_frozen_killed_and_ended() {
     );
 
     portcullis.spawn().expect("start again");
+    await_starts(&portcullis, 2).await;
     assert_ne!(portcullis.pid(), Some(first));
     let status = portcullis
         .sigterm(Duration::from_secs(10))
         .await
         .expect("it ends");
     assert_eq!(status.and_then(|status| status.code()), Some(7));
-    assert_eq!(
-        std::fs::read_to_string(portcullis.log())
-            .expect("a log")
-            .matches("started: serve")
-            .count(),
-        2
-    );
-
     portcullis.spawn().expect("a third time");
     let third = portcullis.pid().expect("it runs");
     drop(portcullis);
@@ -110,6 +104,17 @@ async fn a_process_is_frozen_killed_and_ended() {
         "gone with its value"
     );
     std::fs::remove_dir_all(folder).expect("remove");
+}
+
+/// Before its first words the stand-in knows no signal; and all starts write into one log.
+async fn await_starts(portcullis: &Portcullis, count: usize) {
+    wait_for("the stand-in to start", Duration::from_secs(30), async || {
+        let log = std::fs::read_to_string(portcullis.log())?;
+        let ready = log.matches("ready: serve").count() == count;
+        Ok::<_, std::io::Error>(ready.then_some(()))
+    })
+    .await
+    .expect("it starts");
 }
 
 fn stopped(pid: u32) -> bool {
