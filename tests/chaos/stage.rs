@@ -41,6 +41,8 @@ pub struct Stage {
     pub namespace: String,
     actors: [Actor; 2],
     pub foreign: Vec<Foreign>,
+    /// How long a violation is awaited: with a fault it must come, however slow the machine; without, it must not.
+    patience: Duration,
 }
 
 impl Stage {
@@ -84,6 +86,7 @@ impl Stage {
             namespace: name.to_owned(),
             actors,
             foreign: Vec::new(),
+            patience: fault.map_or(crate::rig::A_WHILE, |_| 5 * crate::rig::A_WHILE),
         })
     }
 
@@ -152,7 +155,7 @@ impl Stage {
 
     /// As [`Self::held`], for a step that only the faulty process comes to.
     pub async fn held_soon(&self, who: Who, step: &str) -> bool {
-        tokio::time::timeout(crate::rig::A_WHILE, self.held(who, step))
+        tokio::time::timeout(self.patience, self.held(who, step))
             .await
             .unwrap_or(false)
     }
@@ -208,7 +211,7 @@ impl Stage {
     /// For what only a faulty process brings about.
     pub async fn perhaps(&self, mut probe: impl AsyncFnMut() -> Result<bool>) -> bool {
         let probe = async || Ok::<_, anyhow::Error>(probe().await?.then_some(()));
-        wait_for("a violation", crate::rig::A_WHILE, probe).await.is_ok()
+        wait_for("a violation", self.patience, probe).await.is_ok()
     }
 
     pub async fn until_runs(&self) -> Result<()> {

@@ -283,6 +283,9 @@ async fn rule_10_uid_in_the_status(stage: &mut Stage) -> Result<()> {
     stage.until_gone().await?;
     stage.create(json!({})).await?;
     stage.until_runs().await?;
+    // The copy of a pod that ended here goes by rule 13b, and the evidence with it.
+    stage.hold(A, "delete")?;
+    stage.hold(B, "delete")?;
     stage.release(A, "mirror")?;
     stage
         .perhaps(async || Ok(stage.local().await?.is_some_and(|pod| phase(&pod) == "Succeeded")))
