@@ -48,7 +48,7 @@ pub fn manager() -> Vec<Right> {
             &["list", "watch"],
             "follow a pod's owner up to its workload",
         ),
-        right("events.k8s.io", &["events"], &["create", "patch"], "tell people"),
+        right("events.k8s.io", &["events"], &["create"], "tell people"),
         right(
             GROUP,
             &["workerclusters"],

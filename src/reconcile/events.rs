@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
 use tokio::sync::mpsc;
 
 use super::pod::local::LocalPod;
@@ -16,6 +19,8 @@ use crate::words::chain;
 const WAITING: usize = 1024;
 /// The same words on the same object are told again after this time.
 const AGAIN_AFTER: Duration = Duration::from_secs(300);
+/// An Event is called by its object and a time.
+const LONGEST_NAME: usize = 230;
 /// Events are news, not the work: at most this many a second on average.
 const PER_SECOND: f64 = 10.0;
 const BURST: f64 = 50.0;
@@ -85,13 +90,6 @@ impl Notes {
 }
 
 async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, Note)>) {
-    let recorder = Recorder::new(
-        client,
-        Reporter {
-            controller: names::PORTCULLIS.to_owned(),
-            instance: None,
-        },
-    );
     let mut told: HashMap<(String, String), Instant> = HashMap::new();
     let mut tokens = BURST;
     let mut filled = Instant::now();
@@ -109,26 +107,48 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             continue;
         }
         tokens -= 1.0;
-        told.insert(topic, now);
-        let event = Event {
-            type_: if note.warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            action: note.reason.clone(),
-            reason: note.reason,
-            note: Some(shortened(note.message)),
-            secondary: None,
-        };
-        if let Err(error) = recorder.publish(&event, &object).await {
-            tracing::debug!(
-                about = object.name,
+        let event = event(object, note, Timestamp::now());
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let events = Api::<Event>::namespaced(client.clone(), &namespace);
+        match events.create(&PostParams::default(), &event).await {
+            Ok(_) => {
+                told.insert(topic, now);
+            }
+            Err(error) => tracing::debug!(
+                about = topic.0,
                 reason = event.reason,
                 error = chain(&error),
                 "event not sent"
-            );
+            ),
         }
+    }
+}
+
+/// One object for each sentence. kube's recorder counts up the first Event of a reason instead, whatever the next one says,
+/// so people would read the first reason for ever.
+fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
+    let name: String = about
+        .name
+        .as_deref()
+        .unwrap_or_default()
+        .chars()
+        .take(LONGEST_NAME)
+        .collect();
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+            namespace: Some(about.namespace.clone().unwrap_or_else(|| "default".to_owned())),
+            ..ObjectMeta::default()
+        },
+        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        action: Some(note.reason.clone()),
+        reason: Some(note.reason),
+        note: Some(shortened(note.message)),
+        regarding: Some(about),
+        event_time: Some(MicroTime(now)),
+        reporting_controller: Some(names::PORTCULLIS.to_owned()),
+        reporting_instance: Some(names::PORTCULLIS.to_owned()),
+        ..Event::default()
     }
 }
 
@@ -140,4 +160,36 @@ fn shortened(mut message: String) -> String {
     }
     message.truncate(end);
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sentence_is_an_event_of_its_own() {
+        let about = |namespace: Option<&str>| ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: namespace.map(str::to_owned),
+            name: Some("p".repeat(253)),
+            ..ObjectReference::default()
+        };
+        let at = |nanos: i128| Timestamp::from_nanosecond(nanos).unwrap();
+        let first = event(about(Some("shop")), Note::warning("Waits", "for a"), at(1));
+        let second = event(about(Some("shop")), Note::warning("Waits", "for b"), at(2));
+        assert_ne!(first.metadata.name, second.metadata.name);
+        assert!(first.metadata.name.as_ref().is_some_and(|name| name.len() <= 253));
+        assert_eq!(
+            (first.note.as_deref(), second.note.as_deref()),
+            (Some("for a"), Some("for b"))
+        );
+        assert_eq!(first.metadata.namespace.as_deref(), Some("shop"));
+        let cluster = event(about(None), Note::normal("Ready", "x"), at(1));
+        assert_eq!(
+            cluster.metadata.namespace.as_deref(),
+            Some("default"),
+            "of what is in no namespace"
+        );
+        assert_eq!(cluster.type_.as_deref(), Some("Normal"));
+    }
 }
