@@ -118,6 +118,8 @@ reasons! {
     HoldTimedOut warning,
     /// A native group waits, which its pods do not say.
     WaitingForGang normal,
+    /// A group of this name goes, but is still there.
+    WaitingForOldGroup normal,
 }
 
 #[cfg(test)]

@@ -73,6 +73,8 @@ pub enum Why {
     Mark,
     /// Somebody else manages its PodGroup.
     StandDown,
+    /// It is not suspended, so our claim to a suspend means nothing, and must not be taken for one later.
+    DropClaim,
 }
 
 /// What a call brought.
@@ -146,6 +148,9 @@ impl Step {
             Self::PatchJob {
                 why: Why::StandDown, ..
             } => "stand-down",
+            Self::PatchJob {
+                why: Why::DropClaim, ..
+            } => "drop-claim",
             Self::Launcher { .. } => "launcher",
         }
     }

@@ -74,8 +74,8 @@ pub trait Groups: Sync {
     fn group(&self, key: &GroupKey) -> Option<Seen>;
     /// Objects that this job controls.
     fn of_job(&self, namespace: &str, uid: &str) -> Vec<(GroupKey, Seen)>;
-    /// The pods of a group.
-    fn pods(&self, namespace: &Arc<str>, group: &Arc<str>) -> PodCount;
+    /// The pods of a group that this job controls.
+    fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount;
 }
 
 impl Groups for Store {
@@ -87,8 +87,8 @@ impl Groups for Store {
         self.groups_of(namespace, uid)
     }
 
-    fn pods(&self, namespace: &Arc<str>, group: &Arc<str>) -> PodCount {
-        Self::pods(self, namespace, group)
+    fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount {
+        Self::pods(self, namespace, group, job)
     }
 }
 

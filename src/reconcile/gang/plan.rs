@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::execute::{Step, Why};
 use super::observed::Observed;
 use crate::gang::{self, Choice, Decision, Moment, Notice, Reason, Subject, choose};
+use crate::names::HELD;
 use crate::workload::jobs::InvalidField;
 
 /// What to do now, what to say, and when to look again.
@@ -36,6 +37,10 @@ pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
         },
         Wanted::Gang(wanted) => groups::plan(observed, &wanted, now),
     };
+    let is_going = observed.job.terminating();
+    if plan.steps.is_empty() && !is_going && !observed.is_suspended() && observed.annotation(HELD).is_some() {
+        plan.steps.push(patches::drop_claim(observed));
+    }
     match left_of_hold(observed, now) {
         Some(Duration::ZERO) if !plan.keeps_hold && leads_nowhere(observed, &plan) => {
             plan.steps = vec![patches::release(observed, None)];

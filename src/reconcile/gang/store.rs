@@ -90,6 +90,8 @@ pub struct PodCount {
 pub struct PodSeen {
     /// Its group by our label.
     pub group: Arc<str>,
+    /// The name of its controller; empty if it has none. Anyone can give a pod our label.
+    pub controller: Arc<str>,
     /// Neither succeeded nor failed.
     pub active: bool,
     /// It has a node.
@@ -102,12 +104,15 @@ pub struct PodSeen {
 #[derive(Default)]
 pub struct Store(RwLock<Inner>);
 
+/// Namespace, group and controller.
+type CountKey = (Arc<str>, Arc<str>, Arc<str>);
+
 #[derive(Default)]
 struct Inner {
     jobs: HashMap<JobKey, Seen>,
     groups: BTreeMap<GroupKey, Seen>,
     pods: HashMap<(Arc<str>, Arc<str>), PodSeen>,
-    counts: HashMap<(Arc<str>, Arc<str>), PodCount>,
+    counts: BTreeMap<CountKey, PodCount>,
 }
 
 impl Store {
@@ -203,10 +208,25 @@ impl Store {
         gone.iter().filter_map(|key| inner.groups.remove(key)).collect()
     }
 
-    /// The pods of a group.
-    pub fn pods(&self, namespace: &Arc<str>, group: &Arc<str>) -> PodCount {
-        let key = (namespace.clone(), group.clone());
-        self.read().counts.get(&key).copied().unwrap_or_default()
+    /// The pods of a group that this job, or a Job that it made (`<job>-launcher`, `<jobset>-<name>-0`), controls.
+    pub fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount {
+        let is_of_job = |controller: &str| {
+            let rest = controller.strip_prefix(job);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let first = (namespace.clone(), group.clone(), Arc::from(""));
+        let inner = self.read();
+        let of_group = inner
+            .counts
+            .range(first..)
+            .take_while(|((in_namespace, of, _), _)| in_namespace == namespace && of == group);
+        of_group
+            .filter(|((_, _, controller), _)| is_of_job(controller))
+            .fold(PodCount::default(), |sum, (_, count)| PodCount {
+                active: sum.active + count.active,
+                bound: sum.bound + count.bound,
+                succeeded: sum.succeeded + count.succeeded,
+            })
     }
 
     /// Answers the group if its count changed. None as `pod`: it is gone.
@@ -246,7 +266,7 @@ impl Store {
 
 impl Inner {
     fn count(&mut self, namespace: &Arc<str>, pod: &PodSeen, change: fn(u32, u32) -> u32) {
-        let key = (namespace.clone(), pod.group.clone());
+        let key = (namespace.clone(), pod.group.clone(), pod.controller.clone());
         let count = self.counts.entry(key.clone()).or_default();
         count.active = change(count.active, u32::from(pod.active));
         count.bound = change(count.bound, u32::from(pod.active && pod.bound));
@@ -289,4 +309,45 @@ pub fn controller(object: &Value) -> Option<Controller<'_>> {
         name: owner["name"].as_str()?,
         uid: owner["uid"].as_str()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pods_of_the_job_count_whatever_label_others_have() {
+        let store = Store::default();
+        let namespace: Arc<str> = "n".into();
+        let group: Arc<str> = "train-1".into();
+        let pod = |controller: &str, succeeded: bool| PodSeen {
+            group: group.clone(),
+            controller: controller.into(),
+            active: !succeeded,
+            bound: true,
+            succeeded,
+        };
+        let pods = [
+            ("worker-0", pod("train", false)),
+            ("launcher", pod("train-launcher", false)),
+            ("bare", pod("", true)),
+            ("other", pod("trainer", true)),
+            ("neighbour", pod("eve", false)),
+        ];
+        for (name, pod) in pods {
+            assert_eq!(
+                store.pod_seen(&namespace, &name.into(), Some(pod)),
+                Some(group.clone())
+            );
+        }
+        let of_job = PodCount {
+            active: 2,
+            bound: 2,
+            succeeded: 0,
+        };
+        assert_eq!(store.pods(&namespace, &group, "train"), of_job);
+        store.pod_seen(&namespace, &"worker-0".into(), None);
+        assert_eq!(store.pods(&namespace, &group, "train").active, 1);
+        assert_eq!(store.pods(&"other".into(), &group, "train"), PodCount::default());
+    }
 }

@@ -229,7 +229,15 @@ impl Turns {
                 tracing::debug!(job = %observed.key, step = step.name(), "its namespace is being deleted");
                 return LONGEST_PAUSE;
             }
-            Failure::Unavailable { words } => words,
+            // No answer is no refusal, and time without the API is no time in which a group could have been made.
+            Failure::Unavailable { words } => {
+                self.cluster.remember(&observed.key, |memory| {
+                    memory.held_since = memory.held_since.map(|_| Instant::now());
+                    memory.refused = None;
+                });
+                tracing::warn!(job = %observed.key, step = step.name(), words, "a step of a gang had no answer; it is tried again");
+                return pause(failures);
+            }
         };
         self.cluster
             .remember(&observed.key, |memory| memory.refused = Some(words.clone()));
@@ -273,7 +281,7 @@ fn effect(step: &Step) -> Option<(&'static str, String)> {
             "its hold is over, and its operator starts it".to_owned(),
         )),
         Step::PatchJob {
-            why: Why::Mark | Why::StandDown,
+            why: Why::Mark | Why::StandDown | Why::DropClaim,
             ..
         }
         | Step::Look { .. }

@@ -153,7 +153,15 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
             Standing::Operators => {
                 return Next::step(patches::stand_down(observed, "its operator makes the PodGroup"));
             }
-            Standing::Terminating | Standing::Stale => return Next::wait(None),
+            Standing::Terminating | Standing::Stale => {
+                return Next::wait(Some(Notice::new(
+                    Reason::WaitingForOldGroup,
+                    format!(
+                        "{} {name} of an earlier start or job of this name is going; if it stays, look at its finalizers",
+                        text(&object, "kind")
+                    ),
+                )));
+            }
             Standing::Foreign => {
                 return Next::wait(Some(Notice::new(
                     Reason::PodGroupConflict,
@@ -230,7 +238,12 @@ pub(super) fn over(observed: &Observed<'_>) -> Vec<Step> {
     let ours = observed.groups.of_job(&observed.key.namespace, &observed.job.uid);
     let living: u32 = ours
         .iter()
-        .map(|(key, _)| observed.groups.pods(&key.namespace, &key.name).active)
+        .map(|(key, _)| {
+            observed
+                .groups
+                .pods(&key.namespace, &key.name, &observed.key.name)
+                .active
+        })
         .sum();
     if !is_over(
         observed.kind,
@@ -323,7 +336,9 @@ fn templates<'o>(observed: &'o Observed<'_>) -> Vec<Field<'o>> {
 }
 
 fn pods(observed: &Observed<'_>, group: &str) -> PodCount {
-    observed.groups.pods(&observed.key.namespace, &group.into())
+    observed
+        .groups
+        .pods(&observed.key.namespace, &group.into(), &observed.key.name)
 }
 
 /// A native group that waits says nothing on its pods, so it is said on the job.

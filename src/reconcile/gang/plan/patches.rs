@@ -32,17 +32,23 @@ pub(super) fn stand_down(observed: &Observed<'_>, sentence: &str) -> Step {
     patch(observed, Why::StandDown, operations)
 }
 
+/// Our claim goes from a job that somebody started himself.
+pub(super) fn drop_claim(observed: &Observed<'_>) -> Step {
+    patch(observed, Why::DropClaim, vec![without_claim()])
+}
+
+fn without_claim() -> PatchOperation {
+    let held = FieldPath::default().key("metadata").key("annotations").key(HELD);
+    PatchOperation::Remove(RemoveOperation { path: pointer(&held) })
+}
+
 fn end_of_hold(observed: &Observed<'_>) -> [PatchOperation; 2] {
     let suspend = observed
         .kind
         .suspend()
         .iter()
         .fold(FieldPath::default(), |path, key| path.key(key));
-    let held = FieldPath::default().key("metadata").key("annotations").key(HELD);
-    [
-        add(&suspend, json!(false)),
-        PatchOperation::Remove(RemoveOperation { path: pointer(&held) }),
-    ]
+    [add(&suspend, json!(false)), without_claim()]
 }
 
 fn annotate(object: &Value, key: &str, value: &str) -> PatchOperation {

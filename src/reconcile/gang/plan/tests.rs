@@ -137,10 +137,14 @@ fn a_group_of_somebody_else_is_left_alone_and_the_job_waits_for_ever() {
 fn a_group_that_goes_is_waited_for() {
     let mut scene = Scene::of(held()).with_its_groups();
     scene.groups[0]["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
-    assert_eq!(scene.words(), "nothing");
+    assert_eq!(scene.words(), "say WaitingForOldGroup");
     let mut scene = Scene::of(held()).with_its_groups();
     scene.groups[0]["metadata"]["ownerReferences"][0]["uid"] = "j0".into();
-    assert_eq!(scene.words(), "nothing", "of an earlier job of this name");
+    assert_eq!(
+        scene.words(),
+        "say WaitingForOldGroup",
+        "of an earlier job of this name"
+    );
 }
 
 #[test]
@@ -279,4 +283,16 @@ fn a_job_that_its_user_suspended_names_its_next_native_group_before_it_is_resume
         ..Scene::of(suspended(unmarked()))
     };
     assert_eq!(scene.words(), "mark [2]");
+}
+
+#[test]
+fn a_claim_on_a_job_that_runs_is_dropped_so_that_its_next_suspend_is_its_users() {
+    let mut job = running();
+    job["metadata"]["annotations"] = json!({names::HELD: "true"});
+    let mut scene = Scene::of(job).with_its_groups();
+    assert_eq!(scene.words(), "drop our claim [1]");
+    scene.label = None;
+    assert_eq!(scene.words(), "drop our claim [1]");
+    scene.job["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+    assert_eq!(scene.words(), "nothing");
 }

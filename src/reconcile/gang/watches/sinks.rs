@@ -10,7 +10,7 @@ use crate::cluster::raw::RawObject;
 use crate::cluster::watch::Watched;
 use crate::names;
 use crate::reconcile::gang::cluster::{GangCluster, GroupApi};
-use crate::reconcile::gang::store::{GroupKey, JobKey, PodSeen, Seen};
+use crate::reconcile::gang::store::{GroupKey, JobKey, PodSeen, Seen, controller};
 use crate::workload::Resource;
 
 pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMut(Watched<RawObject>) + Send {
@@ -167,6 +167,7 @@ fn pod(object: &RawObject) -> Option<PodSeen> {
     let phase = pod.pointer("/status/phase").and_then(serde_json::Value::as_str);
     Some(PodSeen {
         group: group.into(),
+        controller: controller(&pod).map_or("", |owner| owner.name).into(),
         active: !matches!(phase, Some("Succeeded" | "Failed")),
         bound: pod
             .pointer("/spec/nodeName")

@@ -50,7 +50,7 @@ impl Groups for There<'_> {
             .collect()
     }
 
-    fn pods(&self, _namespace: &Arc<str>, _group: &Arc<str>) -> PodCount {
+    fn pods(&self, _namespace: &Arc<str>, _group: &Arc<str>, _job: &str) -> PodCount {
         self.0.pods
     }
 }
@@ -178,6 +178,7 @@ fn words(step: &Step) -> String {
                 Why::Release => "release",
                 Why::Mark => "mark",
                 Why::StandDown => "stand down",
+                Why::DropClaim => "drop our claim",
             };
             format!("{why} [{}]", operations.0.len())
         }
