@@ -62,6 +62,21 @@ fn texts(value: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// The API server stores no empty list: one that is rendered would be repaired at every start.
+#[test]
+fn nothing_is_rendered_that_is_not_stored() {
+    fn has_empty_list(value: &Value) -> bool {
+        match value {
+            Value::Array(items) => items.is_empty() || items.iter().any(has_empty_list),
+            Value::Object(members) => members.values().any(has_empty_list),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+    for layer in layouts().iter().flat_map(render) {
+        assert!(!has_empty_list(&layer.object), "{}", layer.name);
+    }
+}
+
 /// A2.
 #[test]
 fn the_webhook_answers_in_two_seconds_or_not_at_all() {

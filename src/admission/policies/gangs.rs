@@ -83,7 +83,6 @@ fn pods(layout: &Layout) -> Value {
             )),
             condition("without-a-group", "!object.?spec.?schedulingGroup.hasValue()"),
         ],
-        "variables": [],
         "mutations": [patch(&format!(
             "[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', value: {{'podGroupName': {group}}}}}]"
         ))],
