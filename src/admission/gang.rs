@@ -3,21 +3,18 @@
 
 use std::sync::Arc;
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
+use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 
 use super::decide::{Decision, Denial, Edit, Reason, Rule, Warning};
 use super::review::{Operation, Review};
+use crate::gang::hold::{self, KUEUE_QUEUE, add, path};
 use crate::gang::{
     self, BackEnd, Choice, ClusterFacts, Decision as Ganging, Gang, Moment, NativeVersion, Notice, PodMark,
     Served, Subject, choose, native,
 };
 use crate::names::{GANG_SCHEDULER, HELD, POD_GROUP, TRUE};
-use crate::workload::jobs::{FieldPath, InvalidField, JobKind, job_kind_of};
-
-/// The label by which Kueue takes a job: it starts and stops it itself.
-const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+use crate::workload::jobs::{InvalidField, JobKind, job_kind_of};
 
 /// What is known of gangs, from memory: no lock that waits, no I/O.
 pub trait GangFacts: Send + Sync {
@@ -119,10 +116,10 @@ impl Job<'_> {
     }
 
     fn update(&self, old: &Value) -> Decision {
-        let suspended = |object: &Value| suspend(self.kind, object);
+        let suspended = |object: &Value| hold::is_suspended(self.kind, object);
         let mut operations = Vec::new();
-        if suspended(old) && !suspended(self.object) && self.is_claimed() {
-            operations.push(remove_claim()); // somebody starts it himself
+        if suspended(old) && !suspended(self.object) && hold::is_claimed(self.object) {
+            operations.push(hold::drop_claim()); // somebody starts it himself
         }
         if self.object["spec"] == old["spec"] {
             return self.edited(Reason::Unchanged, operations, &[]);
@@ -174,7 +171,7 @@ impl Job<'_> {
     }
 
     fn hold(&self) -> Vec<PatchOperation> {
-        if suspend(self.kind, self.object) {
+        if hold::is_suspended(self.kind, self.object) {
             return Vec::new(); // by its user, or by the policy in the API server
         }
         let mut operations = Vec::new();
@@ -186,25 +183,16 @@ impl Job<'_> {
             }
         }
         operations.push(add(&path(keys), json!(true)));
-        let annotations = path(&["metadata", "annotations"]);
-        operations.push(match self.object.pointer(annotations.pointer()) {
-            Some(Value::Object(_)) => add(&annotations.key(HELD), json!(TRUE)),
-            Some(_) | None => add(&annotations, json!({HELD: TRUE})),
-        });
+        operations.push(hold::annotate(self.object, HELD, TRUE));
         operations
     }
 
     /// Takes back what the policy in the API server did, which knows less.
     fn unhold(&self) -> Vec<PatchOperation> {
-        if !self.is_claimed() || !suspend(self.kind, self.object) {
+        if !hold::is_claimed(self.object) || !hold::is_suspended(self.kind, self.object) {
             return Vec::new();
         }
-        vec![add(&path(self.kind.suspend()), json!(false)), remove_claim()]
-    }
-
-    fn is_claimed(&self) -> bool {
-        let annotations = self.object.pointer("/metadata/annotations");
-        annotations.is_some_and(|annotations| annotations.get(HELD).is_some())
+        hold::end(self.kind).to_vec()
     }
 
     fn edited(&self, reason: Reason, operations: Vec<PatchOperation>, notices: &[Notice]) -> Decision {
@@ -263,31 +251,4 @@ impl From<InvalidField> for Denial {
             sentence: error.to_string(),
         }
     }
-}
-
-fn suspend(kind: &dyn JobKind, object: &Value) -> bool {
-    object
-        .pointer(path(kind.suspend()).pointer())
-        .and_then(Value::as_bool)
-        .unwrap_or(false)
-}
-
-fn remove_claim() -> PatchOperation {
-    let path = path(&["metadata", "annotations", HELD]);
-    PatchOperation::Remove(RemoveOperation { path: pointer(&path) })
-}
-
-fn add(path: &FieldPath, value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation {
-        path: pointer(path),
-        value,
-    })
-}
-
-fn path(keys: &[&str]) -> FieldPath {
-    keys.iter().fold(FieldPath::default(), |path, key| path.key(key))
-}
-
-fn pointer(path: &FieldPath) -> PointerBuf {
-    PointerBuf::parse(path.pointer()).expect("a FieldPath escapes its keys")
 }

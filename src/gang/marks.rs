@@ -3,10 +3,10 @@
 //! Labels, annotations and names of scheduler and class go on the templates when the job is created, and nowhere later:
 //! an operator copies only a part of a template that changes. What the templates' schema would drop goes on the pods.
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation};
+use json_patch::{Patch, PatchOperation};
 use serde_json::{Map, Value, json};
 
+use super::hold::add;
 use crate::workload::jobs::FieldPath;
 
 /// What ties the pods of a job to their gang.
@@ -196,9 +196,4 @@ fn set(object: &Value, path: &FieldPath, members: Vec<(String, Value)>) -> Vec<P
     differing
         .map(|(key, value)| add(&path.key(&key), value))
         .collect()
-}
-
-fn add(path: &FieldPath, value: Value) -> PatchOperation {
-    let path = PointerBuf::parse(path.pointer()).expect("a FieldPath escapes its keys");
-    PatchOperation::Add(AddOperation { path, value })
 }

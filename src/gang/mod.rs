@@ -9,6 +9,7 @@ pub mod back_end;
 pub mod coscheduling;
 pub mod facts;
 mod group_label;
+pub mod hold;
 pub mod marks;
 pub mod name;
 pub mod native;

@@ -4,13 +4,12 @@ use serde_json::{Value, json};
 
 use super::inject::patch;
 use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, variable};
+use crate::gang::hold::KUEUE_QUEUE;
 use crate::names::{GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
 use crate::workload::jobs::{JOB_KINDS, JobKind};
 
 const HOLD: &str = "portcullis-inject-holds";
 const PODS: &str = "portcullis-inject-gang-pods";
-/// Whose jobs are started and stopped by Kueue: it holds them itself.
-const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 pub(super) fn render(layout: &Layout) -> Vec<Layer> {
     let policy =

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::store::{GroupKey, JobKey, PodCount, Seen, Store};
+use crate::gang::hold;
 use crate::gang::{ClusterFacts, DeleteOnFinish, Served};
-use crate::names;
 use crate::workload::jobs::JobKind;
 
 /// What is seen of a job, and what its PodGroup depends on.
@@ -100,17 +100,12 @@ impl Observed<'_> {
 
     /// We hold it: it is suspended, and the annotation says that we did it.
     pub fn is_held(&self) -> bool {
-        self.is_suspended() && self.annotation(names::HELD).is_some()
+        self.is_suspended() && hold::is_claimed(self.object())
     }
 
     /// Its suspend field is true.
     pub fn is_suspended(&self) -> bool {
-        let path = self
-            .kind
-            .suspend()
-            .iter()
-            .try_fold(self.object(), |value, key| value.get(key));
-        path.and_then(Value::as_bool).unwrap_or(false)
+        hold::is_suspended(self.kind, self.object())
     }
 
     /// The value of an annotation of the job.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::execute::{Step, Why};
 use super::observed::Observed;
+use crate::gang::hold;
 use crate::gang::{self, Choice, Decision, Moment, Notice, Reason, Subject, choose};
-use crate::names::HELD;
 use crate::workload::jobs::InvalidField;
 
 /// What to do now, what to say, and when to look again.
@@ -38,7 +38,7 @@ pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
         Wanted::Gang(wanted) => groups::plan(observed, &wanted, now),
     };
     let is_going = observed.job.terminating();
-    if plan.steps.is_empty() && !is_going && !observed.is_suspended() && observed.annotation(HELD).is_some() {
+    if plan.steps.is_empty() && !is_going && !observed.is_suspended() && hold::is_claimed(observed.object()) {
         plan.steps.push(patches::drop_claim(observed));
     }
     match left_of_hold(observed, now) {

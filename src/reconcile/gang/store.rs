@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 
-use crate::names;
+use crate::gang::hold;
 use crate::workload::Resource;
 
 /// A job by its names.
@@ -128,11 +128,10 @@ impl Store {
 
     /// Whether any job that is known is held by us.
     pub fn has_held(&self) -> bool {
-        let is_held = |seen: &Seen| {
-            let annotations = seen.object.pointer("/metadata/annotations");
-            annotations.is_some_and(|annotations| annotations.get(names::HELD).is_some())
-        };
-        self.read().jobs.values().any(is_held)
+        self.read()
+            .jobs
+            .values()
+            .any(|seen| hold::is_claimed(&seen.object))
     }
 
     /// True if it is news.
