@@ -74,7 +74,7 @@ pub enum PatchKind {
     Json,
 }
 
-/// What a pod must still be for a delete to happen.
+/// What an object must still be for a delete to happen.
 #[derive(Clone, Copy, Debug)]
 pub struct Preconditions<'a> {
     /// Its UID. There is no delete without one.
@@ -204,11 +204,6 @@ impl ClusterApi {
             .map_err(kube::Error::HttpError)?;
         self.client.request_text(request).await
     }
-}
-
-/// Path of a pod.
-pub fn pod_path(namespace: &str, name: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
 /// Path of a namespaced object of a group.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Notes;
 use super::execute::Executor;
-use super::pod::local::PodKey;
+use super::pod::local::PairKey;
 use super::pod::metrics::PodMetrics;
 use super::pod::turn::{Turn, Turns};
 use super::pod::world::World;
@@ -61,7 +61,7 @@ pub async fn run(
         listed,
         stop.clone(),
     ));
-    let failures: Arc<Mutex<HashMap<PodKey, u32>>> = Arc::default();
+    let failures: Arc<Mutex<HashMap<PairKey, u32>>> = Arc::default();
     for _ in 0..options.concurrency {
         tasks.spawn(take_turns(
             world.clone(),
@@ -91,7 +91,7 @@ fn lists(world: Arc<World>, ready: impl Fn() + Send + Sync + 'static) -> impl Fn
 async fn take_turns(
     world: Arc<World>,
     turns: Arc<Turns>,
-    failures: Arc<Mutex<HashMap<PodKey, u32>>>,
+    failures: Arc<Mutex<HashMap<PairKey, u32>>>,
     stop: CancellationToken,
 ) {
     loop {

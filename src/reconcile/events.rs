@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::mpsc;
 
-use super::pod::local::LocalPod;
+use super::pod::local::LocalObject;
 use crate::names;
 use crate::words::chain;
 
@@ -64,11 +64,12 @@ impl Notes {
         (Self(sender), send_all(client, receiver))
     }
 
-    /// About a local pod.
-    pub fn send(&self, local: &LocalPod, note: Note) {
+    /// About a local object.
+    pub fn send(&self, local: &LocalObject, note: Note) {
+        let names = local.key.subject.resource();
         let about = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Pod".to_owned()),
+            api_version: Some(names.api_version()),
+            kind: Some(names.kind.to_owned()),
             namespace: Some(local.key.namespace.to_string()),
             name: Some(local.key.name.to_string()),
             uid: Some(local.uid.to_string()),
@@ -83,8 +84,8 @@ impl Notes {
         let _dropped = self.0.try_send((object, note));
     }
 
-    /// A warning about a local pod.
-    pub fn warn(&self, local: &LocalPod, reason: &str, message: &str) {
+    /// A warning about a local object.
+    pub fn warn(&self, local: &LocalObject, reason: &str, message: &str) {
         self.send(local, Note::warning(reason, message));
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the link to one worker: identify it, list and watch its pods, notice when it is lost.
+//! Keeps the link to one worker: identify it, list and watch what is ours there, notice when it is lost.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 use crate::reconcile::faults::blind;
-use crate::reconcile::pod::local::{PodKey, RemotePod};
+use crate::reconcile::pod::local::{PairKey, RemoteObject, Subject};
 
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// A worker that did not answer so many pings in a row is lost: its pods are shown as not ready. Beats of our own
@@ -32,11 +32,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// What the link tells the rest of the process.
 pub trait LinkEvents: Send + Sync {
-    /// This pair needs a turn. The pod is given if it was just removed there.
-    fn pod_changed(&self, worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>);
+    /// This pair needs a turn. The object is given if it was just removed there.
+    fn changed(&self, worker: &Arc<Worker>, key: PairKey, removed: Option<Arc<RemoteObject>>);
     /// The state of the link or of a list changed: everything that waits for this worker needs a turn.
     fn link_changed(&self, worker: &Arc<Worker>);
-    /// Namespaces whose pods are of interest, for workers that allow no cluster-wide watch.
+    /// Namespaces whose objects are of interest, for workers that allow no cluster-wide watch.
     fn namespaces(&self) -> Vec<Arc<str>>;
     /// The origin label's value.
     fn origin(&self) -> Arc<str>;
@@ -196,7 +196,7 @@ async fn attend(
     events: &Arc<dyn LinkEvents>,
     stop: &CancellationToken,
 ) -> Option<Problem> {
-    let mut watches = PodWatches {
+    let mut watches = Watches {
         worker,
         connection,
         events,
@@ -246,33 +246,33 @@ async fn attend(
     problem
 }
 
-/// The pod watches of one connection: one for all namespaces, or one for each of interest.
-struct PodWatches<'a> {
+/// The watches of one connection: for each kind one for all namespaces, or one for each of interest.
+struct Watches<'a> {
     worker: &'a Arc<Worker>,
     connection: &'a Arc<Connection>,
     events: &'a Arc<dyn LinkEvents>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
-    followed: BTreeSet<Arc<str>>,
+    followed: BTreeSet<(Subject, Arc<str>)>,
 }
 
-impl PodWatches<'_> {
+impl Watches<'_> {
     /// Starts those that are missing.
     fn start(&mut self) {
         if self.connection.cluster_wide {
-            self.follow("");
+            self.follow(Subject::Pod, "");
         } else {
             for namespace in self.events.namespaces() {
-                self.follow(&namespace);
+                self.follow(Subject::Pod, &namespace);
             }
         }
     }
 
-    fn follow(&mut self, namespace: &str) {
-        if !self.followed.insert(namespace.into()) {
+    fn follow(&mut self, subject: Subject, namespace: &str) {
+        if !self.followed.insert((subject, namespace.into())) {
             return;
         }
-        let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        let resource = subject.api_resource();
         let client = self.connection.clients.watches.clone();
         let api: Api<RawObject> = match namespace {
             "" => Api::all_with(client, &resource),
@@ -282,13 +282,14 @@ impl PodWatches<'_> {
         let mut sink = Sink {
             worker: self.worker.clone(),
             events: self.events.clone(),
+            subject,
             namespace: namespace.into(),
             listed: HashSet::new(),
         };
         let config = watcher::Config::default().labels(&ours);
         let what = Watching {
             cluster: self.worker.name.clone(),
-            resource: "pods".into(),
+            resource: resource.plural.as_str().into(),
             namespace: namespace.into(),
         };
         self.tasks
@@ -307,8 +308,9 @@ impl PodWatches<'_> {
 struct Sink {
     worker: Arc<Worker>,
     events: Arc<dyn LinkEvents>,
+    subject: Subject,
     namespace: Arc<str>,
-    listed: HashSet<PodKey>,
+    listed: HashSet<PairKey>,
 }
 
 impl Sink {
@@ -325,29 +327,33 @@ impl Sink {
             }
             Watched::Event(Event::InitDone) => {
                 let scope = (!self.namespace.is_empty()).then_some(&*self.namespace);
-                for key in self.worker.store.listed(&std::mem::take(&mut self.listed), scope) {
-                    self.events.pod_changed(&self.worker, key, None);
+                let listed = std::mem::take(&mut self.listed);
+                for key in self.worker.store.listed(self.subject, &listed, scope) {
+                    self.events.changed(&self.worker, key, None);
                 }
-                self.worker.set_synced(&self.namespace);
+                self.worker.set_synced(self.subject, &self.namespace);
                 self.events.link_changed(&self.worker);
             }
             Watched::Event(Event::Apply(object)) => {
                 if let Some((key, true)) = self.apply(&object) {
-                    self.events.pod_changed(&self.worker, key, None);
+                    self.events.changed(&self.worker, key, None);
                 }
             }
             Watched::Event(Event::Delete(object)) => {
-                if let Some(pod) = self.read(&object) {
-                    self.worker.store.removed(&pod);
-                    let key = pod.key.clone();
-                    self.events.pod_changed(&self.worker, key, Some(Arc::new(pod)));
+                if let Some(object) = self.read(&object) {
+                    self.worker.store.removed(&object);
+                    let key = object.key.clone();
+                    self.events.changed(&self.worker, key, Some(Arc::new(object)));
                 }
             }
             Watched::Failed(
                 watcher::Error::InitialListFailed(kube::Error::Api(status))
                 | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
             ) if status.code == 403 => {
-                if self.worker.set_forbidden(&self.namespace, &status.message) {
+                if self
+                    .worker
+                    .set_forbidden(self.subject, &self.namespace, &status.message)
+                {
                     self.events.link_changed(&self.worker);
                 }
             }
@@ -355,19 +361,20 @@ impl Sink {
         }
     }
 
-    /// The pod's key, and whether this is news.
-    fn apply(&self, object: &RawObject) -> Option<(PodKey, bool)> {
-        let pod = self.read(object)?;
-        let key = pod.key.clone();
-        let news = self.worker.store.watched(pod);
+    /// The object's key, and whether this is news.
+    fn apply(&self, object: &RawObject) -> Option<(PairKey, bool)> {
+        let object = self.read(object)?;
+        let key = object.key.clone();
+        let news = self.worker.store.watched(object);
         Some((key, news))
     }
 
-    fn read(&self, object: &RawObject) -> Option<RemotePod> {
-        match RemotePod::parse(object.json().clone()) {
-            Ok(pod) => Some(pod),
+    fn read(&self, object: &RawObject) -> Option<RemoteObject> {
+        match RemoteObject::parse(self.subject, object.json().clone()) {
+            Ok(object) => Some(object),
             Err(error) => {
-                tracing::warn!(worker = %self.worker.name, %error, "a pod there cannot be read; it is left alone");
+                let kind = self.subject.noun();
+                tracing::warn!(worker = %self.worker.name, kind, %error, "an object there cannot be read; it is left alone");
                 None
             }
         }

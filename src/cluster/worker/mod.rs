@@ -1,4 +1,4 @@
-//! One worker cluster: its link, its pods, its namespaces.
+//! One worker cluster: its link, its objects of ours, its namespaces.
 
 pub mod connect;
 pub mod events;
@@ -16,9 +16,9 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use self::line::Line;
 use self::space::Spaces;
 use super::client::Clients;
-use super::store::PodStore;
+use super::store::ObjectStore;
 use crate::placement::Rejection;
-use crate::reconcile::pod::local::RemotePod;
+use crate::reconcile::pod::local::{RemoteObject, Subject};
 
 /// For so long after it became known, a worker that is not connected yet keeps its place in the order of a policy.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -27,8 +27,8 @@ const SETTLING: Duration = Duration::from_secs(3);
 pub struct Worker {
     /// Name of its WorkerCluster.
     pub name: Arc<str>,
-    /// Pods there that carry our origin label.
-    pub store: PodStore<RemotePod>,
+    /// Objects there that carry our origin label.
+    pub store: ObjectStore<RemoteObject>,
     /// Its namespaces, as last read.
     pub spaces: Spaces,
     known_since: Instant,
@@ -41,11 +41,14 @@ pub struct Worker {
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
-    /// Namespaces whose initial list is complete; the empty name stands for all.
-    synced: Mutex<HashSet<Arc<str>>>,
-    /// Namespaces whose pods may not be listed, in the API server's words; the empty name stands for all.
-    forbidden: Mutex<BTreeMap<Arc<str>, String>>,
+    /// Lists that are complete.
+    synced: Mutex<HashSet<Listing>>,
+    /// Lists that are not permitted, in the API server's words.
+    forbidden: Mutex<BTreeMap<Listing, String>>,
 }
+
+/// Objects of a kind in a namespace; the empty name stands for all.
+type Listing = (Subject, Arc<str>);
 
 /// The state of the connection.
 #[derive(Clone)]
@@ -91,7 +94,7 @@ impl Worker {
         };
         Self {
             name: name.into(),
-            store: PodStore::default(),
+            store: ObjectStore::default(),
             spaces: Spaces::default(),
             known_since: Instant::now(),
             suspect: AtomicBool::new(false),
@@ -131,14 +134,15 @@ impl Worker {
         self.suspect.store(suspect, Ordering::Release);
     }
 
-    /// Whether the initial list of this namespace is complete, and the worker is connected (rule 0).
-    pub fn synced(&self, namespace: &str) -> bool {
+    /// Whether the initial list of this kind in this namespace is complete, and the worker is connected (rule 0).
+    pub fn synced(&self, subject: Subject, namespace: &str) -> bool {
         let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        self.connection().is_some() && (synced.contains("") || synced.contains(namespace))
+        let complete = |namespace: &str| synced.contains(&(subject, namespace.into()));
+        self.connection().is_some() && (complete("") || complete(namespace))
     }
 
     /// Why nothing new may be placed here now, as far as the connection tells.
-    pub fn rejection(&self, namespace: &str) -> Option<Rejection> {
+    pub fn rejection(&self, subject: Subject, namespace: &str) -> Option<Rejection> {
         let because = |reason: &str, message: String| {
             let settling =
                 matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
@@ -158,7 +162,7 @@ impl Worker {
             Link::Up(connection) if !connection.missing_rights.is_empty() => {
                 because("NotPermitted", missing(&connection.missing_rights))
             }
-            Link::Up(_) if !self.synced(namespace) => match self.forbidden(namespace) {
+            Link::Up(_) if !self.synced(subject, namespace) => match self.forbidden(subject, namespace) {
                 Some(words) => because(
                     "NotPermitted",
                     format!(
@@ -187,30 +191,32 @@ impl Worker {
         changed
     }
 
-    fn set_synced(&self, namespace: &str) {
+    fn set_synced(&self, subject: Subject, namespace: &str) {
+        let listing = (subject, Arc::from(namespace));
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&listing);
         self.synced
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(namespace.into());
-        self.forbidden
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(namespace);
+            .insert(listing);
     }
 
-    /// Why pods of this namespace may not be listed, if they may not.
-    pub fn forbidden(&self, namespace: &str) -> Option<String> {
+    /// Why objects of this kind in this namespace may not be listed, if they may not.
+    pub fn forbidden(&self, subject: Subject, namespace: &str) -> Option<String> {
         self.forbidden
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(namespace)
+            .get(&(subject, namespace.into()))
             .cloned()
     }
 
     /// True if that is news.
-    fn set_forbidden(&self, namespace: &str, words: &str) -> bool {
+    fn set_forbidden(&self, subject: Subject, namespace: &str, words: &str) -> bool {
         let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
-        forbidden.insert(namespace.into(), words.to_owned()).is_none()
+        let listing = (subject, namespace.into());
+        forbidden.insert(listing, words.to_owned()).is_none()
     }
 
     fn unsync(&self) {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::registry::Registry;
 use self::status::{Facts, LinkSeen};
 use super::events::{Note, Notes};
-use super::pod::local::Phase;
+use super::pod::local::{Phase, Subject};
 use super::pod::world::World;
 use crate::admission::AllowExempt;
 use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
@@ -234,7 +234,7 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
             (None, Link::Down(problem)) => Some((problem.reason.to_owned(), problem.message.clone())),
             (None, Link::Up(_)) => member
                 .worker
-                .rejection("")
+                .rejection(Subject::Pod, "")
                 .filter(|rejection| rejection.reason != "Syncing")
                 .map(|rejection| (rejection.reason, rejection.message)),
         },

@@ -17,7 +17,7 @@ use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
 use crate::cluster::worker::{Link, Problem, Worker};
 use crate::reconcile::events::Notes;
-use crate::reconcile::pod::local::{PodKey, RemotePod};
+use crate::reconcile::pod::local::{PairKey, Phase, RemoteObject};
 use crate::reconcile::pod::world::World;
 
 /// What is registered, and the links.
@@ -226,11 +226,11 @@ struct Events {
 }
 
 impl LinkEvents for Events {
-    fn pod_changed(&self, _worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>) {
-        if let Some(pod) = removed.filter(|pod| pod.phase == crate::reconcile::pod::local::Phase::Terminal) {
+    fn changed(&self, _worker: &Arc<Worker>, key: PairKey, removed: Option<Arc<RemoteObject>>) {
+        if let Some(ended) = removed.filter(|object| object.phase == Phase::Terminal) {
             self.world
                 .memories
-                .change(&key, |memory| memory.ended = Some(pod));
+                .change(&key, |memory| memory.ended = Some(ended));
         }
         self.world.queue.add(key);
     }

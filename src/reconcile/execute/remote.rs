@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Done, Executor, Failure, Way, unavailable};
-use crate::cluster::api::{CallError, PatchKind, Preconditions, pod_path};
+use crate::cluster::api::{CallError, PatchKind, Preconditions};
 use crate::cluster::raw::RawObject;
 use crate::cluster::worker::connect::identify;
 use crate::cluster::worker::line::Stand;
@@ -14,7 +14,7 @@ use crate::cluster::worker::{Connection, Worker};
 use crate::names;
 use crate::pod::sanitize::{NamespaceOwner, set_owner};
 use crate::reconcile::faults::{Fault, dropped};
-use crate::reconcile::pod::local::{Committed, PodKey, RemotePod};
+use crate::reconcile::pod::local::{Gate, PairKey, RemoteObject, Subject};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
 impl Executor {
@@ -44,9 +44,9 @@ impl Executor {
                 uid: &uid,
             },
         );
-        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let path = local.key.subject.collection(namespace);
         match connection.clients.calls.create(&path, &copy).await {
-            Ok(object) => remote(name, &object),
+            Ok(object) => remote(name, local.key.subject, &object),
             Err(CallError::Answered {
                 code: 409,
                 ref reason,
@@ -61,20 +61,20 @@ impl Executor {
         &self,
         worker: &Worker,
         connection: &Connection,
-        key: &PodKey,
+        key: &PairKey,
     ) -> Result<Done, Failure> {
         let name = &worker.name;
-        match connection
-            .clients
-            .calls
-            .get(&pod_path(&key.namespace, &key.name))
-            .await
-        {
-            Ok(object) if RemotePod::is_ours(object.json(), &self.origin) => remote(name, &object),
+        match connection.clients.calls.get(&key.path()).await {
+            Ok(object) if RemoteObject::is_ours(object.json(), &self.origin) => {
+                remote(name, key.subject, &object)
+            }
             Ok(_) => Err(Failure::Refused {
                 worker: name.clone(),
                 reason: "NameTaken".to_owned(),
-                message: format!("a pod {key} that is not of this origin exists there; it is left alone"),
+                message: format!(
+                    "a {} {key} that is not of this origin exists there; it is left alone",
+                    key.subject.noun()
+                ),
             }),
             Err(CallError::Answered { code: 404, .. }) => Err(Failure::NotYet {
                 worker: name.clone(),
@@ -87,37 +87,32 @@ impl Executor {
 
     pub(super) async fn open(
         &self,
-        committed: &Committed,
         target: &RemoteTarget,
-        gate: usize,
+        gate: Gate,
+        patch: &Value,
     ) -> Result<Done, Failure> {
         let Way {
             connection, _place, ..
         } = self.worker(&target.worker, &target.key, Stand::First)?;
-        let place = format!("/spec/schedulingGates/{gate}");
-        let mut patch = vec![
-            json!({"op": "test", "path": "/metadata/uid", "value": &**committed.remote_uid()}),
-            json!({"op": "test", "path": &place, "value": {"name": names::UNCOMMITTED}}),
-            json!({"op": "remove", "path": &place}),
-        ];
-        if dropped(Fault::OpenUid) {
-            patch.remove(0);
+        let mut patch = patch.clone();
+        if let (true, Some(operations)) = (dropped(Fault::OpenUid), patch.as_array_mut()) {
+            operations.remove(0);
         }
-        let path = pod_path(&target.key.namespace, &target.key.name);
+        let path = target.key.path();
         match connection
             .clients
             .calls
-            .patch(&path, PatchKind::Json, &patch.into())
+            .patch(&path, PatchKind::Json, &patch)
             .await
         {
-            Ok(object) => remote(&target.worker, &object),
+            Ok(object) => remote(&target.worker, target.key.subject, &object),
             Err(CallError::Answered {
                 code: code @ (404 | 409 | 422),
                 message,
                 ..
             }) => {
                 let seen = self.look_at_remote(&connection, target).await?;
-                let still_gated = matches!(&seen, Done::Remote { pod, .. } if pod.uid == target.uid && pod.gate == Some(gate));
+                let still_gated = matches!(&seen, Done::Remote { object, .. } if object.uid == target.uid && object.gate == Some(gate));
                 match (still_gated, code) {
                     (true, 422) => Err(Failure::NotYet {
                         worker: target.worker.clone(),
@@ -158,14 +153,14 @@ impl Executor {
                 names::LOCAL_ATTEMPT: attempt.to_string(),
             },
         }});
-        let path = pod_path(&target.key.namespace, &target.key.name);
+        let path = target.key.path();
         match connection
             .clients
             .calls
             .patch(&path, PatchKind::Merge, &patch)
             .await
         {
-            Ok(object) => remote(&target.worker, &object),
+            Ok(object) => remote(&target.worker, target.key.subject, &object),
             Err(CallError::Answered {
                 code: 404 | 409 | 422,
                 ..
@@ -182,7 +177,7 @@ impl Executor {
     }
 
     /// Whatever the namespace says is kept with the worker; a refusal is an answer too.
-    pub(super) async fn ask_consent(&self, name: &Arc<str>, key: &PodKey) -> Result<Done, Failure> {
+    pub(super) async fn ask_consent(&self, name: &Arc<str>, key: &PairKey) -> Result<Done, Failure> {
         let Way {
             worker,
             connection,
@@ -207,7 +202,7 @@ impl Executor {
         let Way {
             connection, _place, ..
         } = self.worker(&target.worker, &target.key, Stand::First)?;
-        let path = pod_path(&target.key.namespace, &target.key.name);
+        let path = target.key.path();
         let resource_version = resource_version.filter(|_| !dropped(Fault::TakeBackVersion));
         let only = Preconditions {
             uid: &target.uid,
@@ -281,14 +276,9 @@ impl Executor {
             key: target.key.clone(),
             uid: target.uid.clone(),
         };
-        match connection
-            .clients
-            .calls
-            .get(&pod_path(&target.key.namespace, &target.key.name))
-            .await
-        {
-            Ok(object) => match remote(&target.worker, &object)? {
-                Done::Remote { pod, .. } if pod.uid != target.uid => Ok(absent()),
+        match connection.clients.calls.get(&target.key.path()).await {
+            Ok(object) => match remote(&target.worker, target.key.subject, &object)? {
+                Done::Remote { object, .. } if object.uid != target.uid => Ok(absent()),
                 seen => Ok(seen),
             },
             Err(CallError::Answered { code: 404, .. }) => Ok(absent()),
@@ -297,15 +287,15 @@ impl Executor {
     }
 }
 
-fn remote(worker: &Arc<str>, object: &RawObject) -> Result<Done, Failure> {
-    match RemotePod::parse(object.json().clone()) {
-        Ok(pod) => Ok(Done::Remote {
+fn remote(worker: &Arc<str>, subject: Subject, object: &RawObject) -> Result<Done, Failure> {
+    match RemoteObject::parse(subject, object.json().clone()) {
+        Ok(object) => Ok(Done::Remote {
             worker: worker.clone(),
-            pod: Box::new(pod),
+            object: Box::new(object),
         }),
         Err(error) => Err(Failure::Unavailable {
             cluster: worker.clone(),
-            words: format!("the answer is no readable pod: {error}"),
+            words: format!("the answer is no readable {}: {error}", subject.noun()),
         }),
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::local::{LocalPod, RemotePod};
+use super::super::local::{LocalObject, RemoteObject};
+use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
-use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 use crate::words::few;
@@ -17,8 +18,8 @@ const GATES_SHOWN: usize = 5;
 
 pub(super) fn plan(
     observed: &Observed,
-    local: &LocalPod,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    local: &LocalObject,
+    copies: &[(&WorkerSeen, &RemoteObject)],
     now: &Now,
 ) -> Plan {
     let opened = copies
@@ -86,8 +87,8 @@ fn rules(observed: &Observed) -> Result<&PolicyRules, (&'static str, String)> {
 
 /// Nothing new is placed: ready copies are given up, and the pod says why it waits.
 fn withdraw(
-    local: &LocalPod,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    local: &LocalObject,
+    copies: &[(&WorkerSeen, &RemoteObject)],
     reason: &'static str,
     message: String,
     now: &Now,
@@ -104,7 +105,7 @@ fn withdraw(
 /// Rule 3c: a ready copy of this attempt is not wanted. Another process may commit it at this moment, or a commit of ours
 /// may have taken effect without an answer: so the attempt ends first, by a write that fails if the pod was committed.
 /// Then the copy is one of an earlier attempt (rule 5).
-fn give_up(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Option<Plan> {
+fn give_up(local: &LocalObject, copies: &[(&WorkerSeen, &RemoteObject)]) -> Option<Plan> {
     let ready: Vec<_> = copies.iter().filter(|(_, remote)| !remote.terminating).collect();
     if ready.is_empty() {
         return None;
@@ -133,9 +134,9 @@ fn give_up(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Option<Pla
 /// or restored one of the two clusters; the condition carries the version, so it is only ever written to a pod that
 /// really has not recorded it.
 pub(super) fn unrecorded(
-    local: &LocalPod,
+    local: &LocalObject,
     worker: &WorkerSeen,
-    remote: &RemotePod,
+    remote: &RemoteObject,
     what: &str,
     now: &Now,
 ) -> Plan {
@@ -156,7 +157,7 @@ pub(super) fn unrecorded(
 }
 
 /// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
-fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan> {
+fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<Plan> {
     let (worker, holder) = observed
         .workers
         .iter()
@@ -195,7 +196,7 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
     })
 }
 
-pub(super) fn ask(worker: &WorkerSeen, local: &LocalPod) -> Step {
+pub(super) fn ask(worker: &WorkerSeen, local: &LocalObject) -> Step {
     Step::AskConsent {
         worker: worker.name.clone(),
         key: local.key.clone(),
@@ -204,8 +205,8 @@ pub(super) fn ask(worker: &WorkerSeen, local: &LocalPod) -> Step {
 
 fn place(
     observed: &Observed,
-    local: &LocalPod,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    local: &LocalObject,
+    copies: &[(&WorkerSeen, &RemoteObject)],
     rules: &PolicyRules,
     now: &Now,
 ) -> Plan {
@@ -279,24 +280,25 @@ fn place(
 /// Prepare or commit; nothing if the copy that stands ready was made from an older spec.
 fn next(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     worker: &WorkerSeen,
-    ready: Option<&RemotePod>,
+    ready: Option<&RemoteObject>,
     rules: &PolicyRules,
 ) -> Result<Option<Step>, UnreadablePod> {
-    let pod = super::json(&local.json);
     Ok(match ready {
-        Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Some(Step::Commit {
-            local: local_target(local),
-            finalizers: local.finalizers.clone(),
-            cluster_uid: worker.cluster_uid.clone(),
-            remote: target(worker, remote),
-        }),
+        Some(remote) if remote.source == manner::source(local)? || dropped(Fault::Source) => {
+            Some(Step::Commit {
+                local: local_target(local),
+                finalizers: local.finalizers.clone(),
+                cluster_uid: worker.cluster_uid.clone(),
+                remote: target(worker, remote),
+            })
+        }
         Some(_) => None,
         None => Some(Step::Prepare {
             worker: worker.name.clone(),
             local: local_target(local),
-            copy: Box::new(sanitize(&pod, &marks(observed))?.pod),
+            copy: Box::new(manner::copy(local, &marks(observed))?),
             create_namespace: rules.create_namespaces,
         }),
     })
@@ -304,7 +306,7 @@ fn next(
 
 fn ready_copy(
     rules: &PolicyRules,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    copies: &[(&WorkerSeen, &RemoteObject)],
     root: &RootState,
 ) -> Option<Arc<str>> {
     let allowed = |name: &Arc<str>| match root {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::super::local::{LocalPod, PodKey, RemotePod};
+use super::super::super::local::{LocalObject, PairKey, RemoteObject, Subject};
 use super::super::super::observed::{Memory, Now, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
 use super::super::{Plan, plan};
 use crate::api::{Colocate, Strategy};
@@ -160,7 +160,9 @@ impl View {
             [uid, "ended"] => {
                 let mut pod = self.remote(&format!("R {uid} opened node ended"));
                 pod["metadata"]["uid"] = uid.into();
-                self.memory.ended = Some(Arc::new(RemotePod::parse(pod.to_string().into()).unwrap()));
+                self.memory.ended = Some(Arc::new(
+                    RemoteObject::parse(Subject::Pod, pod.to_string().into()).unwrap(),
+                ));
             }
             ["opened", uid, time, "ago"] => {
                 self.unready_since = Some((uid.into(), duration(time)));
@@ -210,7 +212,8 @@ impl View {
         memory.unready_since = self.unready_since.clone().map(|(uid, ago)| (uid, now - ago));
         let pod = |value: &Value| -> Arc<str> { value.to_string().into() };
         Observed {
-            key: PodKey {
+            key: PairKey {
+                subject: Subject::Pod,
                 namespace: "n".into(),
                 name: "p".into(),
             },
@@ -218,7 +221,7 @@ impl View {
             local: self
                 .local
                 .as_ref()
-                .map(|local| Arc::new(LocalPod::parse(pod(local)).unwrap())),
+                .map(|local| Arc::new(LocalObject::parse(Subject::Pod, pod(local)).unwrap())),
             workers: self
                 .workers
                 .iter()
@@ -231,7 +234,7 @@ impl View {
                     remote: worker
                         .remote
                         .as_ref()
-                        .map(|remote| Arc::new(RemotePod::parse(pod(remote)).unwrap())),
+                        .map(|remote| Arc::new(RemoteObject::parse(Subject::Pod, pod(remote)).unwrap())),
                 })
                 .collect(),
             policy,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::super::super::local::Gate;
 use super::super::Plan;
 use crate::names;
 use crate::reconcile::step::{RemoteTarget, Step};
@@ -45,12 +46,21 @@ fn words(step: &Step) -> String {
             committed,
             remote,
             gate,
+            patch,
         } => {
             assert_eq!(
                 (committed.remote_uid(), *gate),
-                (&remote.uid, 0),
+                (&remote.uid, Gate::Scheduling(0)),
                 "opens the committed one"
             );
+            let tests = |path: &str| {
+                let operations = patch.as_array().unwrap().iter();
+                operations
+                    .clone()
+                    .any(|operation| operation["op"] == "test" && operation["path"] == path)
+            };
+            assert_eq!(patch[0]["value"], *remote.uid, "the UID is tested first");
+            assert!(tests("/metadata/uid") && tests("/spec/schedulingGates/0"));
             format!("open {} [uid gate]", place(remote))
         }
         Step::AskConsent { worker, .. } => format!("ask {worker} whether the namespace consents"),
