@@ -9,6 +9,9 @@ use serde_json::Value;
 use crate::clock;
 use crate::gang::{DeleteOnFinish, ElasticMin, GangSettings, NameStyle};
 use crate::names;
+use crate::workload::jobs::ConfiguredKind;
+
+mod kinds;
 
 /// `kind` of the file.
 const KIND: &str = "PortcullisConfiguration";
@@ -22,6 +25,8 @@ pub struct Configuration {
     pub hold_timeout: Duration,
     /// When the PodGroup of a finished job goes. Default: when none of its pods runs any more.
     pub delete_on_finish: DeleteOnFinish,
+    /// Kinds of jobs that are dispatched whole, beside those that are built in.
+    pub kinds: Vec<ConfiguredKind>,
 }
 
 impl Default for Configuration {
@@ -30,6 +35,7 @@ impl Default for Configuration {
             gang: GangSettings::default(),
             hold_timeout: Duration::from_secs(60),
             delete_on_finish: DeleteOnFinish::default(),
+            kinds: Vec::new(),
         }
     }
 }
@@ -102,7 +108,10 @@ impl Configuration {
                 return Err(invalid(field, format!("found {found:?}, allowed is {allowed:?}")));
             }
         }
-        file.gang.try_into()
+        Ok(Self {
+            kinds: kinds::read(file.kinds)?,
+            ..Self::try_from(file.gang)?
+        })
     }
 }
 
@@ -153,6 +162,7 @@ struct File {
     api_version: String,
     kind: String,
     gang: Gang,
+    kinds: Vec<kinds::Kind>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -259,6 +269,7 @@ impl TryFrom<Gang> for Configuration {
                 Finish::WhenIdle => DeleteOnFinish::WhenIdle,
                 Finish::Never => DeleteOnFinish::Never,
             },
+            kinds: Vec::new(),
         })
     }
 }
@@ -295,7 +306,10 @@ mod tests {
                 "gang.gangall: no such field; did you mean gangAll?",
             ),
             ("gangs: {}", "gangs: no such field; did you mean gang?"),
-            ("zzz: 1", "zzz: no such field; there are apiVersion, gang, kind"),
+            (
+                "zzz: 1",
+                "zzz: no such field; there are apiVersion, gang, kind, kinds",
+            ),
             (
                 "gang: {gangAll: 7}",
                 "gang.gangAll: invalid type: integer `7`, expected a boolean",

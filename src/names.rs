@@ -7,7 +7,12 @@ pub const PREFIX: &str = "portcullis.dev/";
 
 /// The scheduling gate, our value of `managedBy`, and the name of our Kueue AdmissionCheck controller: one string.
 pub const GATE: &str = "portcullis.dev/multikueue";
-/// The gate a remote pod carries from its creation until its local pod has recorded it.
+/// The value of `managedBy` that some kinds take beside their own: Kueue's.
+pub const KUEUES_MANAGER: &str = "kueue.x-k8s.io/multikueue";
+/// Annotation of a job that carries [`KUEUES_MANAGER`] because its kind does not take [`GATE`]; its value is [`GATE`].
+pub const DISPATCHED_BY: &str = "portcullis.dev/dispatched-by";
+/// The gate a remote pod carries from its creation until its local pod has recorded it; on a remote job an annotation,
+/// [`TRUE`], beside `suspend`.
 pub const UNCOMMITTED: &str = "portcullis.dev/uncommitted";
 
 /// Namespace label, the opt-in: its value names the DispatchPolicy.

@@ -14,7 +14,7 @@ use crate::gang::{
     Served, Subject, choose, native,
 };
 use crate::names::{GANG_SCHEDULER, HELD, POD_GROUP, TRUE};
-use crate::workload::jobs::{InvalidField, JobKind, job_kind_of};
+use crate::workload::jobs::{GangKind, InvalidField, gang_kind_of};
 
 /// What is known of gangs, from memory: no lock that waits, no I/O.
 pub trait GangFacts: Send + Sync {
@@ -46,7 +46,7 @@ pub fn decide(review: &Review<'_>, facts: &dyn GangFacts) -> Decision {
             }
         };
     }
-    let Some(kind) = job_kind_of(&object) else {
+    let Some(kind) = gang_kind_of(&object) else {
         return leave(Reason::Unknown);
     };
     let Some(label) = facts.label(review.namespace()) else {
@@ -84,7 +84,7 @@ fn in_namespace(mut object: Value, namespace: &str) -> Value {
 
 /// A job, and what is known around it.
 struct Job<'r> {
-    kind: &'static dyn JobKind,
+    kind: &'static dyn GangKind,
     object: &'r Value,
     label: &'r str,
     dispatched: bool,

@@ -18,7 +18,7 @@ use crate::gang::{
     gang,
 };
 use crate::names::GANG_SCHEDULER;
-use crate::workload::jobs::{InvalidField, JOB_KINDS, JobKind, job_kind_of};
+use crate::workload::jobs::{GANG_KINDS, GangKind, InvalidField, gang_kind_of};
 
 /// Shows, without a cluster, the objects that would be created for jobs, as a `kind: List`. Remarks go to the standard
 /// error, one per line, as `Reason: sentence`. A job that admission would refuse is named there, and the exit code is 1.
@@ -175,7 +175,7 @@ impl PodgroupArgs {
         let (mut items, mut lines, mut refusals, mut others) =
             (Vec::new(), String::new(), Vec::new(), Vec::new());
         for Document { place, object } in documents::parse(jobs)? {
-            let Some(kind) = job_kind_of(&object) else {
+            let Some(kind) = gang_kind_of(&object) else {
                 let of = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
                 others.push(format!("{place} is a {} of {}", of("kind"), of("apiVersion")));
                 continue;
@@ -228,7 +228,7 @@ impl PodgroupArgs {
     #[allow(clippy::type_complexity)]
     fn one(
         &self,
-        kind: &'static dyn JobKind,
+        kind: &'static dyn GangKind,
         job: &Value,
         native: Option<NativeVersion>,
         facts: &ClusterFacts,
@@ -337,7 +337,7 @@ fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
 }
 
 fn known() -> String {
-    let names = JOB_KINDS
+    let names = GANG_KINDS
         .iter()
         .map(|kind| format!("{} {}", kind.resource().api_version(), kind.resource().kind));
     format!("the kinds of jobs are {}", names.collect::<Vec<_>>().join(", "))

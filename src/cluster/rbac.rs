@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admission::policies::{self, LayerKind};
 use crate::names::{GROUP, PORTCULLIS};
-use crate::workload::jobs::JOB_KINDS;
+use crate::workload::jobs::GANG_KINDS;
 
 /// Some verbs on some resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,10 +96,10 @@ pub fn manager() -> Vec<Right> {
 
 /// Where jobs run and get PodGroups.
 fn gangs() -> Vec<Right> {
-    let groups: BTreeSet<&'static str> = JOB_KINDS.iter().map(|kind| kind.resource().group).collect();
+    let groups: BTreeSet<&'static str> = GANG_KINDS.iter().map(|kind| kind.resource().group).collect();
     let mut rights = Vec::new();
     for group in groups {
-        let kinds = JOB_KINDS.iter().map(|kind| kind.resource());
+        let kinds = GANG_KINDS.iter().map(|kind| kind.resource());
         let plurals: BTreeSet<&str> = kinds
             .filter(|names| names.group == group)
             .map(|names| names.plural)

@@ -11,7 +11,7 @@ use super::notice::Notice;
 use super::pod_group::PodGroup;
 use super::{coscheduling, opt_in, volcano};
 use crate::names::{GANG, GANG_SCHEDULER};
-use crate::workload::jobs::{Field, InvalidField, JobKind, Pods};
+use crate::workload::jobs::{Field, GangKind, InvalidField, Pods};
 
 /// A gang scheduler, in the version that a cluster serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -147,7 +147,7 @@ pub enum Choice {
 /// # Errors
 /// If the job is a gang, and the value is none of the four, or `auto` finds none or several.
 pub fn choose(
-    kind: &dyn JobKind,
+    kind: &dyn GangKind,
     job: &Value,
     label: &str,
     served: Served,
@@ -175,7 +175,7 @@ pub fn choose(
 }
 
 fn automatic(
-    kind: &dyn JobKind,
+    kind: &dyn GangKind,
     job: &Value,
     served: Served,
     settings: &GangSettings,

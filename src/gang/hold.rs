@@ -6,14 +6,14 @@ use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
 use crate::names::HELD;
-use crate::workload::jobs::{FieldPath, JobKind};
+use crate::workload::jobs::{FieldPath, GangKind};
 
 /// The label by which Kueue takes a job: it starts and stops it itself.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 /// Whether its suspend field is true.
 #[must_use]
-pub fn is_suspended(kind: &dyn JobKind, job: &Value) -> bool {
+pub fn is_suspended(kind: &dyn GangKind, job: &Value) -> bool {
     let suspend = job.pointer(path(kind.suspend()).pointer());
     suspend.and_then(Value::as_bool).unwrap_or(false)
 }
@@ -27,7 +27,7 @@ pub fn is_claimed(job: &Value) -> bool {
 
 /// The hold ends: it is not suspended, and nothing of it is claimed.
 #[must_use]
-pub fn end(kind: &dyn JobKind) -> [PatchOperation; 2] {
+pub fn end(kind: &dyn GangKind) -> [PatchOperation; 2] {
     [add(&path(kind.suspend()), json!(false)), drop_claim()]
 }
 

@@ -37,7 +37,7 @@ pub use pod_group::{JobRef, MinResources, PodGroup, Role};
 pub use size::{Share, Size, first};
 pub use standing::{DeleteOnFinish, Standing, is_over, standing};
 
-use crate::workload::jobs::{InvalidField, JobKind, PodSet, Pods, Presence};
+use crate::workload::jobs::{GangKind, InvalidField, PodSet, Pods, Presence};
 use policy::Policy;
 use requests::{PodNeeds, Resources, add, pod_needs};
 use size::size;
@@ -49,7 +49,7 @@ pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// Its kind.
-    pub kind: &'static dyn JobKind,
+    pub kind: &'static dyn GangKind,
     /// The object, with its namespace.
     pub job: &'a Value,
     /// Whose group it is to be.

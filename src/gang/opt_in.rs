@@ -6,14 +6,14 @@ use super::facts::GangSettings;
 use super::notice::{Notice, Reason};
 use super::policy::Policy;
 use crate::names::{GANG_SCHEDULING, STAND_DOWN, TRUE};
-use crate::workload::jobs::{Field, InvalidField, JobKind, job_kind};
+use crate::workload::jobs::{Field, GangKind, InvalidField, gang_kind};
 
 /// Why the job has no gang of ours; none if it has one, as far as the job as a whole says.
 ///
 /// # Errors
 /// If a field that decides holds something else than it should.
 pub(super) fn alone(
-    kind: &dyn JobKind,
+    kind: &dyn GangKind,
     job: &Value,
     settings: &GangSettings,
 ) -> Result<Option<Notice>, InvalidField> {
@@ -78,7 +78,7 @@ fn owner(metadata: &Field<'_>) -> Result<Option<String>, InvalidField> {
     for owner in metadata.get("ownerReferences").items()? {
         let text = |key: &str| Ok(owner.get(key).text()?.unwrap_or_default());
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
-        if owner.get("controller").boolean()? == Some(true) && job_kind(api_version, kind).is_some() {
+        if owner.get("controller").boolean()? == Some(true) && gang_kind(api_version, kind).is_some() {
             return Ok(Some(format!("{kind} {}", text("name")?)));
         }
     }
@@ -86,7 +86,7 @@ fn owner(metadata: &Field<'_>) -> Result<Option<String>, InvalidField> {
 }
 
 fn is_opted_in(
-    kind: &dyn JobKind,
+    kind: &dyn GangKind,
     metadata: &Field<'_>,
     has_policy: bool,
     settings: &GangSettings,
@@ -101,7 +101,7 @@ fn is_opted_in(
     }
 }
 
-fn not_opted_in(kind: &dyn JobKind) -> String {
+fn not_opted_in(kind: &dyn GangKind) -> String {
     let annotation = format!("annotation {GANG_SCHEDULING}: \"true\"");
     match kind.scheduling_policy() {
         Some(path) => format!("the job has no {} and no {annotation}", path.join(".")),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::requests::{amount_text, resource_list};
-use crate::workload::jobs::{Field, InvalidField, JobKind};
+use crate::workload::jobs::{Field, GangKind, InvalidField};
 
 /// What a user asks of the scheduler. A text that is empty counts as absent.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl<'j> Policy<'j> {
     ///
     /// # Errors
     /// If a field holds something else than it should.
-    pub fn read(kind: &dyn JobKind, job: &'j serde_json::Value) -> Result<Self, InvalidField> {
+    pub fn read(kind: &dyn GangKind, job: &'j serde_json::Value) -> Result<Self, InvalidField> {
         let field = match kind.scheduling_policy() {
             Some(path) => Field::root(job).at(path),
             None => Field::absent(),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::pod_group::JobRef;
 use crate::names::JOB_UID;
-use crate::workload::jobs::{Field, JobKind};
+use crate::workload::jobs::{Field, GangKind};
 
 /// Whose a PodGroup or Workload is, as seen from a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub enum DeleteOnFinish {
 
 /// Whether a job needs its PodGroup no longer: it is suspended or finished, and `living` (pods that have not ended) is 0.
 #[must_use]
-pub fn is_over(kind: &dyn JobKind, job: &Value, living: u32, on_finish: DeleteOnFinish) -> bool {
+pub fn is_over(kind: &dyn GangKind, job: &Value, living: u32, on_finish: DeleteOnFinish) -> bool {
     let is_suspended = Field::root(job).at(kind.suspend()).boolean() == Ok(Some(true));
     match (kind.is_finished(job), on_finish) {
         (true, DeleteOnFinish::Always) => true,

@@ -6,7 +6,7 @@ use super::inject::patch;
 use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, variable};
 use crate::gang::hold::KUEUE_QUEUE;
 use crate::names::{GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
-use crate::workload::jobs::{JOB_KINDS, JobKind};
+use crate::workload::jobs::{GANG_KINDS, GangKind};
 
 const HOLD: &str = "portcullis-inject-holds";
 const PODS: &str = "portcullis-inject-gang-pods";
@@ -91,7 +91,7 @@ fn pods(layout: &Layout) -> Value {
 /// One rule for each group and version of jobs.
 pub(super) fn job_rules(operations: &[&str]) -> Vec<Value> {
     let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for names in JOB_KINDS.iter().map(|kind| kind.resource()) {
+    for names in GANG_KINDS.iter().map(|kind| kind.resource()) {
         match rules
             .iter_mut()
             .find(|(group, version, _)| (*group, *version) == (names.group, names.version))
@@ -122,7 +122,7 @@ fn asked() -> String {
 /// Its `managedBy` names nobody, or an operator of this cluster.
 fn of_this_cluster() -> String {
     let values: Vec<&str> = std::iter::once("")
-        .chain(JOB_KINDS.iter().map(|kind| kind.managed_by().local))
+        .chain(GANG_KINDS.iter().map(|kind| kind.managed_by().local))
         .collect();
     let values = cel::texts(&values);
     at_each(
@@ -132,7 +132,7 @@ fn of_this_cluster() -> String {
 }
 
 /// What holds at each of the places where a kind may have the field; in other kinds the place is empty.
-fn at_each(path: fn(&dyn JobKind) -> &'static [&'static str], holds: impl Fn(&str) -> String) -> String {
+fn at_each(path: fn(&dyn GangKind) -> &'static [&'static str], holds: impl Fn(&str) -> String) -> String {
     let conditions: Vec<String> = distinct(|kind| Some(path(kind)))
         .map(|path| holds(&optional(path)))
         .collect();
@@ -144,7 +144,7 @@ fn suspend_pointer() -> String {
     let last = paths.pop().expect("kinds of jobs have a suspend field");
     let mut expression = cel::text(&pointer(last));
     for path in paths {
-        let kinds: Vec<String> = JOB_KINDS
+        let kinds: Vec<String> = GANG_KINDS
             .iter()
             .filter(|kind| kind.suspend() == path)
             .map(|kind| format!("{}/{}", kind.resource().group, kind.resource().kind))
@@ -160,10 +160,10 @@ fn suspend_pointer() -> String {
 }
 
 fn distinct(
-    path: impl Fn(&dyn JobKind) -> Option<&'static [&'static str]>,
+    path: impl Fn(&dyn GangKind) -> Option<&'static [&'static str]>,
 ) -> impl Iterator<Item = &'static [&'static str]> {
     let mut paths: Vec<&'static [&'static str]> = Vec::new();
-    for path in JOB_KINDS.iter().filter_map(|kind| path(*kind)) {
+    for path in GANG_KINDS.iter().filter_map(|kind| path(*kind)) {
         if !paths.contains(&path) {
             paths.push(path);
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::words::{Case, check, job};
 use crate::gang::*;
-use crate::workload::jobs::JOB_KINDS;
+use crate::workload::jobs::GANG_KINDS;
 
 fn mpi() -> Case {
     job("MPIJob", "L1{1,1Gi} W2{1,1Gi}")
@@ -161,7 +161,7 @@ fn no_misplaced_value_makes_the_translation_panic() {
         json!(true),
     ];
     let facts = ClusterFacts::default();
-    for kind in JOB_KINDS {
+    for kind in GANG_KINDS {
         let mut example: Value = serde_saphyr::from_str(kind.example()).unwrap();
         example["metadata"]["namespace"] = json!("team");
         let mut pointers = Vec::new();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::words::{Case, job};
 use crate::gang::requests::pod_needs;
 use crate::gang::*;
-use crate::workload::jobs::{Pods, job_kind_of};
+use crate::workload::jobs::{Pods, gang_kind_of};
 
 /// Roles of a TFJob: replicas, CPUs, memory and a class each.
 fn roles() -> impl Strategy<Value = Vec<(u32, u32, u32, Option<i32>)>> {
@@ -76,7 +76,7 @@ proptest! {
         let case = case(&roles).min(min);
         let Ok(Decision::Gang(gang)) = case.decide() else { return Ok(()) };
         let MinResources::Computed { requests, .. } = &gang.pod_group.min_resources else { panic!() };
-        let kind = job_kind_of(&case.job).unwrap();
+        let kind = gang_kind_of(&case.job).unwrap();
         let Ok(Pods::Sets(sets)) = kind.pod_sets(&case.job) else { panic!() };
         let share = |(count, _, _, class): &(u32, u32, u32, Option<i32>)| Share { count: *count, minimum: 0, priority: class.unwrap_or(0) };
         let taken = first(&roles.iter().map(share).collect::<Vec<_>>(), gang.pod_group.min_member);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::gang::*;
-use crate::workload::jobs::{InvalidField, job_kind_of};
+use crate::workload::jobs::{InvalidField, gang_kind_of};
 
 /// A job, and all that is known of its cluster.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ impl Case {
 
     pub(super) fn subject(&self) -> Subject<'_> {
         Subject {
-            kind: job_kind_of(&self.job).unwrap(),
+            kind: gang_kind_of(&self.job).unwrap(),
             job: &self.job,
             back_end: self.back_end,
             moment: self.moment,

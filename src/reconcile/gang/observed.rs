@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::store::{GroupKey, JobKey, PodCount, Seen, Store};
 use crate::gang::hold;
 use crate::gang::{ClusterFacts, DeleteOnFinish, Served};
-use crate::workload::jobs::JobKind;
+use crate::workload::jobs::GangKind;
 
 /// What is seen of a job, and what its PodGroup depends on.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Observed<'s> {
     /// Which.
     pub key: JobKey,
     /// Its kind.
-    pub kind: &'static dyn JobKind,
+    pub kind: &'static dyn GangKind,
     /// The job.
     pub job: Seen,
     /// The label `gang` of its namespace.

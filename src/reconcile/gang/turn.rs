@@ -17,7 +17,7 @@ use crate::cluster::api::CallError;
 use crate::gang::Notice;
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
-use crate::workload::jobs::job_kind;
+use crate::workload::jobs::gang_kind;
 
 /// More steps in one turn than any plan needs: something disagrees with itself.
 const MOST_STEPS: usize = 16;
@@ -104,7 +104,7 @@ impl Turns {
     fn observe(&self, key: &JobKey, now: Instant) -> Option<Observed<'_>> {
         let cluster = &self.cluster;
         let job = cluster.store.job(key)?;
-        let kind = job_kind(&key.resource.api_version(), key.resource.kind)?;
+        let kind = gang_kind(&key.resource.api_version(), key.resource.kind)?;
         let knows = GROUP_APIS
             .iter()
             .filter(|api| cluster.knows(**api))

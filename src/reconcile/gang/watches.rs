@@ -27,7 +27,7 @@ use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::Resource;
-use crate::workload::jobs::JOB_KINDS;
+use crate::workload::jobs::GANG_KINDS;
 
 /// After a change of a CRD the API server needs a moment to serve it, and changes come in flocks.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -126,14 +126,14 @@ enum Watch {
 }
 
 fn groups() -> Vec<&'static str> {
-    let jobs = JOB_KINDS.iter().map(|kind| kind.resource().group);
+    let jobs = GANG_KINDS.iter().map(|kind| kind.resource().group);
     let groups = jobs.chain(GROUP_APIS.iter().map(|api| api.group));
     groups.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Jobs are always looked at, since a hold may be left from before; all else only where gangs are asked for.
 fn wanted(served: &Served, needed: bool) -> BTreeSet<Watch> {
-    let jobs = JOB_KINDS
+    let jobs = GANG_KINDS
         .iter()
         .map(|kind| kind.resource())
         .filter(|names| served.has(names.group, names.version, names.plural))

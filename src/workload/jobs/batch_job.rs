@@ -3,9 +3,13 @@
 //! A Job with more completions than parallelism runs in waves; the gang is one wave. With `spec.scheduling` (Kubernetes
 //! 1.37, feature WorkloadWithJob) the Job controller makes a group itself.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Field, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource, has_condition};
+use super::conditions::{self, Said};
+use super::{
+    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource,
+    Written, dispatch, has_condition,
+};
 
 /// A Job of group batch, ganged by annotation.
 pub struct BatchJob;
@@ -18,19 +22,6 @@ impl JobKind for BatchJob {
             plural: "jobs",
             kind: "Job",
         }
-    }
-
-    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
-        let spec = Field::root(job).get("spec");
-        spec.object()?;
-        let succeeded = Field::root(job).at(&["status", "succeeded"]).count()?;
-        Ok(Pods::Sets(vec![PodSet {
-            role: "Job".to_owned(),
-            count: at_a_time(&spec)?.left_after(succeeded.unwrap_or(0)),
-            presence: Presence::Together,
-            at_least: None,
-            template: spec.get("template"),
-        }]))
     }
 
     fn managed_by(&self) -> ManagedBy {
@@ -48,14 +39,101 @@ impl JobKind for BatchJob {
         has_condition(job, &["Complete", "Failed"])
     }
 
-    fn own_group(&self) -> Option<&'static [&'static str]> {
-        Some(&["spec", "scheduling"])
+    fn dispatch(&self) -> Dispatch {
+        Dispatch {
+            written: Written::Ours,
+            takes_condition: true,
+            ttl: None, // the manager's own controller keeps it, whoever runs the Job
+            managed_by_is_immutable: true,
+        }
+    }
+
+    /// As the API server wants it: a target first, a time of start, and nothing active. One whose success was decided can
+    /// only complete.
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        for count in ["active", "ready", "terminating"] {
+            dispatch::none_of_map(status, &[count]);
+        }
+        status.remove("uncountedTerminatedPods");
+        if status.get("startTime").is_none_or(Value::is_null) {
+            status.insert("startTime".to_owned(), failure.now.into());
+        }
+        let conditions = conditions::list(status, "conditions");
+        let is_true = |kind: &str| conditions::is_true(conditions, kind);
+        let succeeds = is_true("SuccessCriteriaMet");
+        if is_true("Complete") || is_true("Failed") {
+            return;
+        }
+        if succeeds {
+            conditions::set(conditions, &Said::of("Complete", true, failure), failure.now);
+            status.insert("completionTime".to_owned(), failure.now.into());
+            return;
+        }
+        for kind in ["FailureTarget", "Failed"] {
+            conditions::set(conditions, &Said::of(kind, true, failure), failure.now);
+        }
+    }
+
+    /// The selector and its labels name the UID of the local Job; with them the server would refuse the copy.
+    fn clean(&self, copy: &mut Value, dropped: &mut dyn FnMut(String, &'static str)) {
+        let manual = copy.pointer("/spec/manualSelector") == Some(&Value::Bool(true));
+        if !manual {
+            dispatch::remove(copy, &["spec", "selector"], GENERATED, dropped);
+        }
+        let keep_ttl = "the copy stays until its end is told here";
+        dispatch::remove(copy, &["spec", "ttlSecondsAfterFinished"], keep_ttl, dropped);
+        let places: &[&[&str]] = match manual {
+            true => &[&["metadata", "labels"]],
+            false => &[
+                &["metadata", "labels"],
+                &["spec", "template", "metadata", "labels"],
+            ],
+        };
+        for place in places {
+            for label in GENERATED_LABELS {
+                let path: Vec<&str> = place.iter().copied().chain([label]).collect();
+                dispatch::remove(copy, &path, GENERATED, dropped);
+            }
+        }
+    }
+
+    fn forwarded(&self) -> &'static [&'static [&'static str]] {
+        &[&["spec", "parallelism"], &["spec", "completions"]]
     }
 
     fn example(&self) -> &'static str {
         EXAMPLE
     }
 }
+
+impl GangKind for BatchJob {
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        let spec = Field::root(job).get("spec");
+        spec.object()?;
+        let succeeded = Field::root(job).at(&["status", "succeeded"]).count()?;
+        Ok(Pods::Sets(vec![PodSet {
+            role: "Job".to_owned(),
+            count: at_a_time(&spec)?.left_after(succeeded.unwrap_or(0)),
+            presence: Presence::Together,
+            at_least: None,
+            template: spec.get("template"),
+        }]))
+    }
+
+    fn own_group(&self) -> Option<&'static [&'static str]> {
+        Some(&["spec", "scheduling"])
+    }
+}
+
+/// Why the selector and its labels are not copied.
+const GENERATED: &str = "made from the UID of the local Job; the worker makes its own";
+/// What the API server writes into a Job whose selector it makes.
+const GENERATED_LABELS: [&str; 4] = [
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+];
 
 /// How many pods of a JobSpec run at a time, and how many must complete.
 pub(super) struct AtATime {

@@ -1,9 +1,9 @@
 //! JAXJob: workers only.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
-use super::{InvalidField, JobKind, ManagedBy, Pods, Resource};
+use super::{Dispatch, Failure, GangKind, InvalidField, JobKind, ManagedBy, Pods, Resource};
 
 /// A JAXJob of kubeflow.org, run by the training operator.
 pub struct JaxJob;
@@ -21,14 +21,6 @@ impl JobKind for JaxJob {
         }
     }
 
-    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
-        kubeflow::replicas(job, "jaxReplicaSpecs", ROLES)
-    }
-
-    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
-        Some(kubeflow::SCHEDULING_POLICY)
-    }
-
     fn managed_by(&self) -> ManagedBy {
         kubeflow::TRAINING_OPERATOR
     }
@@ -41,8 +33,26 @@ impl JobKind for JaxJob {
         kubeflow::is_finished(job)
     }
 
+    fn dispatch(&self) -> Dispatch {
+        kubeflow::DISPATCH
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        kubeflow::fail(status, failure);
+    }
+
     fn example(&self) -> &'static str {
         EXAMPLE
+    }
+}
+
+impl GangKind for JaxJob {
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        kubeflow::replicas(job, "jaxReplicaSpecs", ROLES)
+    }
+
+    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
+        Some(kubeflow::SCHEDULING_POLICY)
     }
 }
 

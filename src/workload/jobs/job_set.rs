@@ -3,10 +3,14 @@
 //! One that another waits for to *complete* ends before the gang starts and is no part of it. One that starts when
 //! another is *ready* (`dependsOn`, or `startupPolicy: InOrder`) comes later: it needs room, but does not count.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::batch_job::at_a_time;
-use super::{Field, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource, has_condition};
+use super::conditions::{self, Said};
+use super::{
+    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource,
+    Written, dispatch, has_condition,
+};
 
 /// A JobSet of jobset.x-k8s.io, ganged by annotation.
 pub struct JobSet;
@@ -21,6 +25,43 @@ impl JobKind for JobSet {
         }
     }
 
+    fn managed_by(&self) -> ManagedBy {
+        ManagedBy {
+            path: &["spec", "managedBy"],
+            local: "jobset.sigs.k8s.io/jobset-controller",
+        }
+    }
+
+    fn suspend(&self) -> &'static [&'static str] {
+        &["spec", "suspend"]
+    }
+
+    fn is_finished(&self, job: &Value) -> bool {
+        has_condition(job, &["Completed", "Failed"])
+    }
+
+    fn dispatch(&self) -> Dispatch {
+        Dispatch {
+            written: Written::Ours,
+            takes_condition: true,
+            ttl: Some(&["spec", "ttlSecondsAfterFinished"]),
+            managed_by_is_immutable: true,
+        }
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        status.insert("terminalState".to_owned(), "Failed".into());
+        dispatch::none_of_each(status, "replicatedJobsStatus", &["ready", "active"]);
+        let conditions = conditions::list(status, "conditions");
+        conditions::set(conditions, &Said::of("Failed", true, failure), failure.now);
+    }
+
+    fn example(&self) -> &'static str {
+        EXAMPLE
+    }
+}
+
+impl GangKind for JobSet {
     fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
         let spec = Field::root(job).get("spec");
         let order = spec.at(&["startupPolicy", "startupPolicyOrder"]).text()?;
@@ -53,25 +94,6 @@ impl JobKind for JobSet {
             });
         }
         Ok(Pods::Sets(sets))
-    }
-
-    fn managed_by(&self) -> ManagedBy {
-        ManagedBy {
-            path: &["spec", "managedBy"],
-            local: "jobset.sigs.k8s.io/jobset-controller",
-        }
-    }
-
-    fn suspend(&self) -> &'static [&'static str] {
-        &["spec", "suspend"]
-    }
-
-    fn is_finished(&self, job: &Value) -> bool {
-        has_condition(job, &["Completed", "Failed"])
-    }
-
-    fn example(&self) -> &'static str {
-        EXAMPLE
     }
 }
 

@@ -1,8 +1,12 @@
 //! What the jobs of Kubeflow share: replicas by role, `runPolicy`, and conditions.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Field, InvalidField, ManagedBy, PodSet, Pods, Presence, has_condition};
+use super::conditions::{self, Said};
+use super::{
+    Dispatch, Failure, Field, InvalidField, ManagedBy, PodSet, Pods, Presence, Written, dispatch,
+    has_condition,
+};
 
 /// Where every one of them keeps its policy.
 pub(super) const SCHEDULING_POLICY: &[&str] = &["spec", "runPolicy", "schedulingPolicy"];
@@ -12,6 +16,14 @@ pub(super) const SUSPEND: &[&str] = &["spec", "runPolicy", "suspend"];
 pub(super) const TRAINING_OPERATOR: ManagedBy = ManagedBy {
     path: &["spec", "runPolicy", "managedBy"],
     local: "kubeflow.org/training-operator",
+};
+
+/// How they are dispatched. Their webhook takes Kueue's value and refuses ours; it does not notice a changed one.
+pub(super) const DISPATCH: Dispatch = Dispatch {
+    written: Written::Kueues,
+    takes_condition: true,
+    ttl: Some(&["spec", "runPolicy", "ttlSecondsAfterFinished"]),
+    managed_by_is_immutable: false,
 };
 
 /// A role of a kind, and how many pods it has if `replicas` is left out.
@@ -71,4 +83,20 @@ pub(super) fn elastic<'j>(
 /// It succeeded or failed.
 pub(super) fn is_finished(job: &Value) -> bool {
     has_condition(job, &["Succeeded", "Failed"])
+}
+
+/// It failed, now; a time of completion makes it final in both operators.
+pub(super) fn fail(status: &mut Map<String, Value>, failure: &Failure<'_>) {
+    if status.get("completionTime").is_none_or(Value::is_null) {
+        status.insert("completionTime".to_owned(), failure.now.into());
+    }
+    let roles = status.get_mut("replicaStatuses").and_then(Value::as_object_mut);
+    for role in roles.into_iter().flat_map(Map::values_mut) {
+        dispatch::none_of(role, &["active"]);
+    }
+    let conditions = conditions::list(status, "conditions");
+    if conditions::find(conditions, "Running").is_some() {
+        conditions::set(conditions, &Said::of("Running", false, failure), failure.now);
+    }
+    conditions::set(conditions, &Said::of("Failed", true, failure), failure.now);
 }

@@ -2,10 +2,12 @@
 //! creates the launcher only once all workers are ready, so a gang that counts it never starts
 //! (kubeflow/mpi-operator#608). `runLauncherAsWorker` changes no number: the launcher stays one pod.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
-use super::{Field, InvalidField, JobKind, ManagedBy, Pods, Presence, Resource};
+use super::{
+    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, Pods, Presence, Resource, Written,
+};
 
 /// A MPIJob of kubeflow.org, run by the MPI operator.
 pub struct MpiJob;
@@ -30,6 +32,42 @@ impl JobKind for MpiJob {
         }
     }
 
+    fn managed_by(&self) -> ManagedBy {
+        ManagedBy {
+            path: kubeflow::TRAINING_OPERATOR.path,
+            local: "kubeflow.org/mpi-operator",
+        }
+    }
+
+    fn suspend(&self) -> &'static [&'static str] {
+        kubeflow::SUSPEND
+    }
+
+    fn is_finished(&self, job: &Value) -> bool {
+        // A Failed launcher may be tried again; the completion time says that it is not.
+        let is_complete = job
+            .pointer("/status/completionTime")
+            .is_some_and(Value::is_string);
+        is_complete && kubeflow::is_finished(job)
+    }
+
+    fn dispatch(&self) -> Dispatch {
+        Dispatch {
+            written: Written::Ours, // a plain text in the schema, and the operator leaves every foreign value alone
+            ..kubeflow::DISPATCH
+        }
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        kubeflow::fail(status, failure);
+    }
+
+    fn example(&self) -> &'static str {
+        EXAMPLE
+    }
+}
+
+impl GangKind for MpiJob {
     fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
         let policy = launcher_creation_policy(job).text()?;
         let mut pods = kubeflow::replicas(job, "mpiReplicaSpecs", ROLES)?;
@@ -49,29 +87,10 @@ impl JobKind for MpiJob {
         Some(kubeflow::SCHEDULING_POLICY)
     }
 
-    fn managed_by(&self) -> ManagedBy {
-        ManagedBy {
-            path: kubeflow::TRAINING_OPERATOR.path,
-            local: "kubeflow.org/mpi-operator",
-        }
-    }
-
-    fn suspend(&self) -> &'static [&'static str] {
-        kubeflow::SUSPEND
-    }
-
     /// The operator creates the launcher of a suspended job at once, and starts it with the workers
     /// (kubeflow/mpi-operator#615), so a hold would undo [`WAIT_FOR_WORKERS`].
     fn can_be_held(&self, job: &Value) -> bool {
         launcher_creation_policy(job).text() != Ok(Some(WAIT_FOR_WORKERS))
-    }
-
-    fn is_finished(&self, job: &Value) -> bool {
-        // A Failed launcher may be tried again; the completion time says that it is not.
-        let is_complete = job
-            .pointer("/status/completionTime")
-            .is_some_and(Value::is_string);
-        is_complete && kubeflow::is_finished(job)
     }
 
     fn makes_launcher_early(&self) -> bool {
@@ -80,10 +99,6 @@ impl JobKind for MpiJob {
 
     fn is_rigid(&self) -> bool {
         true // mpirun waits for every host of its list
-    }
-
-    fn example(&self) -> &'static str {
-        EXAMPLE
     }
 }
 

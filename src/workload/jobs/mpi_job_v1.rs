@@ -1,9 +1,9 @@
 //! MPIJob of version v1: the training operator creates launcher and workers in one pass, so all of them count.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
-use super::{InvalidField, JobKind, ManagedBy, Pods, Resource};
+use super::{Dispatch, Failure, GangKind, InvalidField, JobKind, ManagedBy, Pods, Resource};
 
 /// A MPIJob of kubeflow.org, run by the training operator.
 pub struct MpiJobV1;
@@ -21,14 +21,6 @@ impl JobKind for MpiJobV1 {
         }
     }
 
-    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
-        kubeflow::replicas(job, "mpiReplicaSpecs", ROLES)
-    }
-
-    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
-        Some(kubeflow::SCHEDULING_POLICY)
-    }
-
     fn managed_by(&self) -> ManagedBy {
         kubeflow::TRAINING_OPERATOR
     }
@@ -41,12 +33,30 @@ impl JobKind for MpiJobV1 {
         kubeflow::is_finished(job)
     }
 
-    fn is_rigid(&self) -> bool {
-        true // mpirun waits for every host of its list
+    fn dispatch(&self) -> Dispatch {
+        kubeflow::DISPATCH
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        kubeflow::fail(status, failure);
     }
 
     fn example(&self) -> &'static str {
         EXAMPLE
+    }
+}
+
+impl GangKind for MpiJobV1 {
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        kubeflow::replicas(job, "mpiReplicaSpecs", ROLES)
+    }
+
+    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
+        Some(kubeflow::SCHEDULING_POLICY)
+    }
+
+    fn is_rigid(&self) -> bool {
+        true // mpirun waits for every host of its list
     }
 }
 

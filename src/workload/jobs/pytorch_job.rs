@@ -1,9 +1,9 @@
 //! PyTorchJob: a master and workers, which may be elastic.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
-use super::{InvalidField, JobKind, ManagedBy, Pods, Resource};
+use super::{Dispatch, Failure, GangKind, InvalidField, JobKind, ManagedBy, Pods, Resource};
 
 /// A PyTorchJob of kubeflow.org, run by the training operator.
 pub struct PyTorchJob;
@@ -21,14 +21,6 @@ impl JobKind for PyTorchJob {
         }
     }
 
-    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
-        kubeflow::elastic(job, "pytorchReplicaSpecs", ROLES)
-    }
-
-    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
-        Some(kubeflow::SCHEDULING_POLICY)
-    }
-
     fn managed_by(&self) -> ManagedBy {
         kubeflow::TRAINING_OPERATOR
     }
@@ -41,8 +33,26 @@ impl JobKind for PyTorchJob {
         kubeflow::is_finished(job)
     }
 
+    fn dispatch(&self) -> Dispatch {
+        kubeflow::DISPATCH
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        kubeflow::fail(status, failure);
+    }
+
     fn example(&self) -> &'static str {
         EXAMPLE
+    }
+}
+
+impl GangKind for PyTorchJob {
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        kubeflow::elastic(job, "pytorchReplicaSpecs", ROLES)
+    }
+
+    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
+        Some(kubeflow::SCHEDULING_POLICY)
     }
 }
 

@@ -1,9 +1,9 @@
 //! TFJob: a parameter server job of TensorFlow. `enableDynamicWorker` lets workers come and go; the gang follows the spec.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
-use super::{InvalidField, JobKind, ManagedBy, Pods, Resource};
+use super::{Dispatch, Failure, GangKind, InvalidField, JobKind, ManagedBy, Pods, Resource};
 
 /// A TFJob of kubeflow.org, run by the training operator.
 pub struct TfJob;
@@ -27,14 +27,6 @@ impl JobKind for TfJob {
         }
     }
 
-    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
-        kubeflow::replicas(job, "tfReplicaSpecs", ROLES)
-    }
-
-    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
-        Some(kubeflow::SCHEDULING_POLICY)
-    }
-
     fn managed_by(&self) -> ManagedBy {
         kubeflow::TRAINING_OPERATOR
     }
@@ -47,8 +39,26 @@ impl JobKind for TfJob {
         kubeflow::is_finished(job)
     }
 
+    fn dispatch(&self) -> Dispatch {
+        kubeflow::DISPATCH
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        kubeflow::fail(status, failure);
+    }
+
     fn example(&self) -> &'static str {
         EXAMPLE
+    }
+}
+
+impl GangKind for TfJob {
+    fn pod_sets<'j>(&self, job: &'j Value) -> Result<Pods<'j>, InvalidField> {
+        kubeflow::replicas(job, "tfReplicaSpecs", ROLES)
+    }
+
+    fn scheduling_policy(&self) -> Option<&'static [&'static str]> {
+        Some(kubeflow::SCHEDULING_POLICY)
     }
 }
 

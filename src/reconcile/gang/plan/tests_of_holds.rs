@@ -13,7 +13,7 @@ use crate::reconcile::gang::cluster::COSCHEDULING;
 use crate::reconcile::gang::execute::{Step, Why};
 use crate::reconcile::gang::observed::{Memory, Observed};
 use crate::reconcile::gang::store::{JobKey, Seen, Store};
-use crate::workload::jobs::job_kind_of;
+use crate::workload::jobs::gang_kind_of;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -60,7 +60,7 @@ fn at(seconds: u64, refused: Option<&str>) -> Plan {
             "mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": [{"name": "main"}]}}}},
         },
     });
-    let kind = job_kind_of(&job).unwrap();
+    let kind = gang_kind_of(&job).unwrap();
     let began = Instant::now();
     let observed = Observed {
         key: JobKey {

@@ -11,7 +11,7 @@ use crate::reconcile::gang::cluster::GROUP_APIS;
 use crate::reconcile::gang::execute::{Step, Why};
 use crate::reconcile::gang::observed::{Groups, Memory, Observed};
 use crate::reconcile::gang::store::{GroupKey, JobKey, PodCount, Seen, controller};
-use crate::workload::jobs::job_kind_of;
+use crate::workload::jobs::gang_kind_of;
 
 /// A job of a namespace labelled `coscheduling`, and what is there beside it.
 pub(super) struct Scene {
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        let kind = job_kind_of(&self.job).unwrap();
+        let kind = gang_kind_of(&self.job).unwrap();
         let there = There(self);
         let text =
             |pointer: &str| -> Arc<str> { self.job.pointer(pointer).unwrap().as_str().unwrap().into() };

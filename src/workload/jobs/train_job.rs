@@ -1,0 +1,89 @@
+//! TrainJob: a training job of Kubeflow Trainer, described by a runtime of the cluster that runs it. The pods stand in the
+//! runtime, so the job itself is no gang.
+
+use serde_json::{Map, Value};
+
+use super::conditions::{self, Said};
+use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, Written, dispatch, has_condition};
+
+/// A TrainJob of trainer.kubeflow.org. The runtime that it names must be on the worker.
+pub struct TrainJob;
+
+/// The patch of a runtime by which the manager's Kueue says where pods go.
+const KUEUES_PATCH: &str = "kueue.x-k8s.io/manager";
+
+impl JobKind for TrainJob {
+    fn resource(&self) -> Resource {
+        Resource {
+            group: "trainer.kubeflow.org",
+            version: "v1alpha1",
+            plural: "trainjobs",
+            kind: "TrainJob",
+        }
+    }
+
+    /// The schema defaults it to the local value.
+    fn managed_by(&self) -> ManagedBy {
+        ManagedBy {
+            path: &["spec", "managedBy"],
+            local: "trainer.kubeflow.org/trainjob-controller",
+        }
+    }
+
+    fn suspend(&self) -> &'static [&'static str] {
+        &["spec", "suspend"]
+    }
+
+    fn is_finished(&self, job: &Value) -> bool {
+        has_condition(job, &["Complete", "Failed"])
+    }
+
+    fn dispatch(&self) -> Dispatch {
+        Dispatch {
+            written: Written::Kueues,
+            takes_condition: true,
+            ttl: None,
+            managed_by_is_immutable: true,
+        }
+    }
+
+    fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
+        dispatch::none_of_each(status, "jobsStatus", &["ready", "active"]);
+        let conditions = conditions::list(status, "conditions");
+        conditions::set(conditions, &Said::of("Failed", true, failure), failure.now);
+    }
+
+    fn clean(&self, copy: &mut Value, dropped: &mut dyn FnMut(String, &'static str)) {
+        let patches = copy
+            .pointer_mut("/spec/runtimePatches")
+            .and_then(Value::as_array_mut);
+        let mut place = 0;
+        if let Some(patches) = patches {
+            patches.retain(|patch| {
+                let stays = patch["manager"] != KUEUES_PATCH;
+                if !stays {
+                    let reason = "the manager's Kueue names nodes of the manager";
+                    dropped(format!("spec.runtimePatches[{place}]"), reason);
+                }
+                place += 1;
+                stays
+            });
+        }
+    }
+
+    fn example(&self) -> &'static str {
+        EXAMPLE
+    }
+}
+
+const EXAMPLE: &str = "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: train
+spec:
+  runtimeRef:
+    name: torch-distributed
+  trainer:
+    numNodes: 2
+";
