@@ -7,7 +7,7 @@ use super::super::local::{LocalPod, RemotePod};
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
-use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal, sanitize, source};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 use crate::words::few;
@@ -283,7 +283,7 @@ fn next(
     worker: &WorkerSeen,
     ready: Option<&RemotePod>,
     rules: &PolicyRules,
-) -> Result<Option<Step>, UnreadablePod> {
+) -> Result<Option<Step>, UnreadableLocal> {
     let pod = super::json(&local.json);
     Ok(match ready {
         Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Some(Step::Commit {
