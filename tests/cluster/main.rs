@@ -10,6 +10,7 @@ mod cases_deletion;
 mod cases_failures;
 mod cases_gates;
 mod cases_injected;
+mod cases_jobs_pure;
 mod cases_mirror;
 mod cases_names;
 mod cases_placement;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         cases_failures::cases(),
         cases_gates::cases(),
         cases_injected::cases(),
+        cases_jobs_pure::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),

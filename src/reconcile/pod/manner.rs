@@ -7,7 +7,7 @@ use super::local::{Committed, LocalObject};
 use super::remote::{Gate, RemoteObject};
 use crate::names;
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
-use crate::pod::sanitize::{self, CopyMarks, UnreadablePod};
+use crate::pod::sanitize::{self, CopyMarks, UnreadableLocal};
 
 /// What is stored, as JSON.
 pub(super) fn json(text: &str) -> Value {
@@ -15,14 +15,14 @@ pub(super) fn json(text: &str) -> Value {
 }
 
 /// The copy to create on a worker, kept from running, with our marks.
-pub(super) fn copy(local: &LocalObject, marks: &CopyMarks<'_>) -> Result<Value, UnreadablePod> {
+pub(super) fn copy(local: &LocalObject, marks: &CopyMarks<'_>) -> Result<Value, UnreadableLocal> {
     match local.key.subject {
         Subject::Pod => Ok(sanitize::sanitize(&json(&local.json), marks)?.pod),
     }
 }
 
 /// Hash of what a copy made now would be made from.
-pub(super) fn source(local: &LocalObject) -> Result<String, UnreadablePod> {
+pub(super) fn source(local: &LocalObject) -> Result<String, UnreadableLocal> {
     match local.key.subject {
         Subject::Pod => sanitize::source(&json(&local.json)),
     }

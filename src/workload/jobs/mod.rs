@@ -10,6 +10,7 @@ use super::Resource;
 
 mod app_wrapper;
 mod batch_job;
+mod batch_status;
 pub mod conditions;
 mod configured;
 mod dispatch;
@@ -109,6 +110,9 @@ pub trait JobKind: Sync {
     fn conditions(&self) -> &'static [&'static str] {
         &["status", "conditions"]
     }
+
+    /// Changes a worker's status so that the manager's API server takes it, after the one that the local job has.
+    fn make_acceptable(&self, _status: &mut Map<String, Value>, _local: &Value) {}
 
     /// Makes this status say, in the kind's own terms, that the job has failed and that nothing of it runs.
     fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>);

@@ -8,7 +8,7 @@ use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
-use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod};
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 use crate::words::few;
@@ -284,7 +284,7 @@ fn next(
     worker: &WorkerSeen,
     ready: Option<&RemoteObject>,
     rules: &PolicyRules,
-) -> Result<Option<Step>, UnreadablePod> {
+) -> Result<Option<Step>, UnreadableLocal> {
     Ok(match ready {
         Some(remote) if remote.source == manner::source(local)? || dropped(Fault::Source) => {
             Some(Step::Commit {
