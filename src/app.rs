@@ -28,6 +28,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{logs, probes};
 use crate::tls::issue::ServerNames;
 use crate::tls::{self, DrainBudget, Limits, Resolver, Shutdown, files, secret};
+use crate::workload::jobs::JobKinds;
 
 const IDENTIFY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -52,6 +53,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         Some(path) => Configuration::read(path).with_context(|| format!("--config {}", path.display()))?,
         None => Configuration::default(),
     };
+    let kinds = JobKinds::with(configuration.kinds.clone());
     let shutdown = Shutdown::on_signals().context("listen to signals")?;
     let metrics = Metrics::new();
     let health = Health::new();
@@ -118,11 +120,16 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         args.concurrent_jobs,
         shutdown.begin.clone(),
     ));
+    let options = controller::Options {
+        namespace: args.namespace.clone(),
+        concurrency: args.concurrent_pods,
+        metrics: metrics.pods.clone(),
+    };
     tasks.spawn(reconcile(
-        args.clone(),
         clients,
+        options,
         namespaces,
-        metrics.clone(),
+        kinds,
         lists,
         shutdown.begin.clone(),
     ));
@@ -165,22 +172,17 @@ async fn keep_gangs(
 
 /// The controllers, once the manager has said who it is.
 async fn reconcile(
-    args: ServeArgs,
     clients: Clients,
+    options: controller::Options,
     namespaces: Arc<Namespaces>,
-    metrics: Arc<Metrics>,
+    kinds: JobKinds,
     lists: Check,
     stop: CancellationToken,
 ) {
     let Some(origin) = origin(&clients, &stop).await else {
         return;
     };
-    let options = controller::Options {
-        namespace: args.namespace,
-        concurrency: args.concurrent_pods,
-        metrics: metrics.pods.clone(),
-    };
-    let world = Arc::new(World::new(origin, namespaces));
+    let world = Arc::new(World::new(origin, namespaces, kinds));
     let ready = move || lists.met("complete");
     controller::run(clients, world, options, Leading::alone(), ready, stop).await;
 }

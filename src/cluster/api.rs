@@ -156,12 +156,28 @@ impl ClusterApi {
     /// # Errors
     /// [`CallError`]; 404 if it is gone, 409 if a precondition does not hold.
     pub async fn delete(&self, path: &str, only: Preconditions<'_>) -> Result<String, CallError> {
+        self.delete_with_owned(path, only, None).await
+    }
+
+    /// As `delete`; what the object owns goes or stays as `propagation` says.
+    ///
+    /// # Errors
+    /// As `delete`.
+    pub async fn delete_with_owned(
+        &self,
+        path: &str,
+        only: Preconditions<'_>,
+        propagation: Option<&str>,
+    ) -> Result<String, CallError> {
         let mut preconditions = serde_json::json!({"uid": only.uid});
         if let Some(version) = only.resource_version {
             preconditions["resourceVersion"] = version.into();
         }
-        self.delete_with(path, &serde_json::json!({"preconditions": preconditions}))
-            .await
+        let mut options = serde_json::json!({"preconditions": preconditions});
+        if let Some(propagation) = propagation {
+            options["propagationPolicy"] = propagation.into();
+        }
+        self.delete_with(path, &options).await
     }
 
     /// Deletes with these options. Outside of this module only the test-only `faults` feature may call it.

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod client;
+pub mod definitions;
 pub mod discovery;
 pub mod fleet;
 pub mod kubeconfig;

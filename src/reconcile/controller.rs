@@ -14,7 +14,7 @@ use super::pod::local::PairKey;
 use super::pod::metrics::PodMetrics;
 use super::pod::turn::{Turn, Turns};
 use super::pod::world::World;
-use super::{cluster, manager};
+use super::{cluster, kinds, manager};
 use crate::cluster::client::Clients;
 use crate::cluster::leading::Leading;
 
@@ -53,6 +53,7 @@ pub async fn run(
         listed.clone(),
         stop.clone(),
     ));
+    tasks.spawn(kinds::keep(clients.clone(), world.clone(), stop.clone()));
     tasks.spawn(cluster::keep(
         clients,
         options.namespace,

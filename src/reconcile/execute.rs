@@ -5,12 +5,13 @@
 //! was refused; if not, the view was old.
 
 mod local;
+mod prepare;
 mod remote;
 
 use std::sync::Arc;
 
 use super::faults::{Fault, dropped, hold};
-use super::pod::local::{LocalObject, PairKey, RemoteObject};
+use super::pod::local::{LocalObject, PairKey, RemoteObject, Subject};
 use super::pod::world::World;
 use super::queue::Queue;
 use super::step::Step;
@@ -145,6 +146,12 @@ impl Executor {
                 gate,
                 patch,
             } => self.open(remote, *gate, patch).await,
+            Step::Forward {
+                remote,
+                resource_version,
+                patch,
+            } => self.forward(remote, resource_version, patch).await,
+            Step::Expire { local } => self.expire(local).await,
             Step::Remark {
                 remote,
                 origin,
@@ -240,9 +247,59 @@ impl Drop for Place {
     }
 }
 
+/// Whether the answer says that the object is not there. That a cluster does not know the kind, or not in this version any
+/// more, is a 404 too and says nothing of the object.
+fn is_absent(error: &CallError, key: &PairKey) -> bool {
+    let CallError::Answered {
+        code: 404,
+        reason,
+        message,
+    } = error
+    else {
+        return false;
+    };
+    match key.subject {
+        Subject::Pod => true,
+        Subject::Job(_) => reason == "NotFound" && message.contains(&format!("{:?}", key.name)),
+    }
+}
+
 fn unavailable(cluster: &Arc<str>, error: &CallError) -> Failure {
     Failure::Unavailable {
         cluster: cluster.clone(),
         words: error.words(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::jobs::JobSet;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_no_proof_that_an_object_is_gone() {
+        let key = |subject: Subject| PairKey {
+            subject,
+            namespace: "n".into(),
+            name: "train".into(),
+        };
+        let answer = |reason: &str, message: &str| CallError::Answered {
+            code: 404,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        let set = key(Subject::Job(&JobSet));
+        let gone = answer("NotFound", "jobsets.jobset.x-k8s.io \"train\" not found");
+        assert!(is_absent(&gone, &set));
+        for unknown in [
+            answer("", "404 page not found"),
+            answer("NotFound", "the server could not find the requested resource"),
+        ] {
+            assert!(!is_absent(&unknown, &set), "{unknown}");
+        }
+        assert!(
+            is_absent(&answer("", ""), &key(Subject::Pod)),
+            "pods are served everywhere"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The manager's own watches: gated pods, namespaces, ReplicaSets.
+//! The manager's own watches: gated pods, namespaces, ReplicaSets; those of jobs are in [`super::kinds`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub async fn keep(
     while watches.join_next().await.is_some() {}
 }
 
-fn objects_sink(
+pub(super) fn objects_sink(
     subject: Subject,
     world: Arc<World>,
     listed: impl Fn() + Send + 'static,
@@ -65,7 +65,7 @@ fn objects_sink(
     move |watched| match watched {
         Watched::Event(Event::Init) => seen.clear(),
         Watched::Event(Event::InitApply(object)) => {
-            if let Some(object) = read(subject, &object) {
+            if let Some(object) = read(subject, &object).filter(LocalObject::concerns_us) {
                 seen.insert(object.key.clone());
                 world.locals.watched(object);
             }
@@ -81,7 +81,9 @@ fn objects_sink(
         Watched::Event(Event::Apply(object)) => {
             if let Some(object) = read(subject, &object) {
                 let key = object.key.clone();
-                if world.locals.watched(object) {
+                if !object.concerns_us() {
+                    world.locals.removed(&object);
+                } else if world.locals.watched(object) {
                     world.queue.add(key);
                 }
             }

@@ -60,6 +60,13 @@ pub enum Step {
         gate: Gate,
         patch: Box<Value>,
     },
+    /// What the user changed of the local object since is changed in its opened copy too, by a JSON patch. Precondition:
+    /// the remote UID, and that it is opened.
+    Forward {
+        remote: RemoteTarget,
+        resource_version: Arc<str>,
+        patch: Box<Value>,
+    },
     /// Somebody changed our marks on the committed copy: they are put back. Precondition the remote UID.
     Remark {
         remote: RemoteTarget,
@@ -100,6 +107,9 @@ pub enum Step {
         index: usize,
         same_version: bool,
     },
+    /// The local object ended and its time is over: it is deleted, as its own operator would have done. Precondition its
+    /// UID and resourceVersion.
+    Expire { local: LocalTarget },
     /// Rule P: a quorum read on the worker. Answers whether this remote UID is gone for ever.
     ProveRemoteGone {
         remote: RemoteTarget,
@@ -121,6 +131,8 @@ impl Step {
             Self::Commit { .. } => "commit",
             Self::GiveUp { .. } => "give-up",
             Self::Open { .. } => "open",
+            Self::Forward { .. } => "forward",
+            Self::Expire { .. } => "expire",
             Self::Remark { .. } => "remark",
             Self::Delete { .. } => "delete",
             Self::TakeBack { .. } => "take-back",
@@ -144,8 +156,10 @@ impl Step {
             | Self::ClearCommit { local, .. }
             | Self::Mirror { local, .. }
             | Self::Fail { local, .. }
-            | Self::ReleaseFinalizer { local, .. } => &local.key,
+            | Self::ReleaseFinalizer { local, .. }
+            | Self::Expire { local } => &local.key,
             Self::Open { remote, .. }
+            | Self::Forward { remote, .. }
             | Self::Remark { remote, .. }
             | Self::Delete { remote, .. }
             | Self::TakeBack { remote, .. }

@@ -1,25 +1,20 @@
-//! Keeps the link to one worker: identify it, list and watch what is ours there, notice when it is lost.
+//! Keeps the link to one worker: identify it, keep its watches, notice when it is lost.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Api;
-use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::rights::{rights, rights_changed};
+use super::watches::Watches;
 use super::{Connection, Link, Problem, Worker};
 use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
-use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watched, Watching, follow};
-use crate::names;
-use crate::reconcile::faults::blind;
 use crate::reconcile::pod::local::{PairKey, RemoteObject, Subject};
+use crate::workload::jobs::JobKinds;
 
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// A worker that did not answer so many pings in a row is lost: its pods are shown as not ready. Beats of our own
@@ -38,6 +33,10 @@ pub trait LinkEvents: Send + Sync {
     fn link_changed(&self, worker: &Arc<Worker>);
     /// Namespaces whose objects are of interest, for workers that allow no cluster-wide watch.
     fn namespaces(&self) -> Vec<Arc<str>>;
+    /// What the manager has, so that copies of it may be on workers.
+    fn subjects(&self) -> BTreeSet<Subject>;
+    /// Every kind of job that is dispatched whole.
+    fn kinds(&self) -> JobKinds;
     /// The origin label's value.
     fn origin(&self) -> Arc<str>;
 }
@@ -196,21 +195,15 @@ async fn attend(
     events: &Arc<dyn LinkEvents>,
     stop: &CancellationToken,
 ) -> Option<Problem> {
-    let mut watches = Watches {
-        worker,
-        connection,
-        events,
-        stop: stop.child_token(),
-        tasks: JoinSet::new(),
-        followed: BTreeSet::new(),
-    };
+    let mut watches = Watches::new(worker, connection, events, stop);
     let mut misses = 0;
     let mut ping = tokio::time::interval(PING_EVERY);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let problem = loop {
-        watches.start();
+        watches.converge();
         tokio::select! {
             () = stop.cancelled() => break None,
+            () = worker.serves_changed.notified() => continue,
             _ = ping.tick() => {}
         }
         match identify(&connection.clients).await {
@@ -244,139 +237,4 @@ async fn attend(
     };
     watches.end().await;
     problem
-}
-
-/// The watches of one connection: for each kind one for all namespaces, or one for each of interest.
-struct Watches<'a> {
-    worker: &'a Arc<Worker>,
-    connection: &'a Arc<Connection>,
-    events: &'a Arc<dyn LinkEvents>,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
-    followed: BTreeSet<(Subject, Arc<str>)>,
-}
-
-impl Watches<'_> {
-    /// Starts those that are missing.
-    fn start(&mut self) {
-        if self.connection.cluster_wide {
-            self.follow(Subject::Pod, "");
-        } else {
-            for namespace in self.events.namespaces() {
-                self.follow(Subject::Pod, &namespace);
-            }
-        }
-    }
-
-    fn follow(&mut self, subject: Subject, namespace: &str) {
-        if !self.followed.insert((subject, namespace.into())) {
-            return;
-        }
-        let resource = subject.api_resource();
-        let client = self.connection.clients.watches.clone();
-        let api: Api<RawObject> = match namespace {
-            "" => Api::all_with(client, &resource),
-            _ => Api::namespaced_with(client, namespace, &resource),
-        };
-        let ours = format!("{}={}", names::ORIGIN, self.events.origin());
-        let mut sink = Sink {
-            worker: self.worker.clone(),
-            events: self.events.clone(),
-            subject,
-            namespace: namespace.into(),
-            listed: HashSet::new(),
-        };
-        let config = watcher::Config::default().labels(&ours);
-        let what = Watching {
-            cluster: self.worker.name.clone(),
-            resource: resource.plural.as_str().into(),
-            namespace: namespace.into(),
-        };
-        self.tasks
-            .spawn(follow(what, api, config, self.stop.clone(), move |watched| {
-                sink.take(watched);
-            }));
-    }
-
-    async fn end(mut self) {
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-/// Puts what a watch shows into the store and asks for turns.
-struct Sink {
-    worker: Arc<Worker>,
-    events: Arc<dyn LinkEvents>,
-    subject: Subject,
-    namespace: Arc<str>,
-    listed: HashSet<PairKey>,
-}
-
-impl Sink {
-    fn take(&mut self, watched: Watched<RawObject>) {
-        if matches!(watched, Watched::Event(Event::Apply(_) | Event::Delete(_))) && blind(&self.worker.name) {
-            return;
-        }
-        match watched {
-            Watched::Event(Event::Init) => self.listed.clear(),
-            Watched::Event(Event::InitApply(object)) => {
-                if let Some((key, _)) = self.apply(&object) {
-                    self.listed.insert(key);
-                }
-            }
-            Watched::Event(Event::InitDone) => {
-                let scope = (!self.namespace.is_empty()).then_some(&*self.namespace);
-                let listed = std::mem::take(&mut self.listed);
-                for key in self.worker.store.listed(self.subject, &listed, scope) {
-                    self.events.changed(&self.worker, key, None);
-                }
-                self.worker.set_synced(self.subject, &self.namespace);
-                self.events.link_changed(&self.worker);
-            }
-            Watched::Event(Event::Apply(object)) => {
-                if let Some((key, true)) = self.apply(&object) {
-                    self.events.changed(&self.worker, key, None);
-                }
-            }
-            Watched::Event(Event::Delete(object)) => {
-                if let Some(object) = self.read(&object) {
-                    self.worker.store.removed(&object);
-                    let key = object.key.clone();
-                    self.events.changed(&self.worker, key, Some(Arc::new(object)));
-                }
-            }
-            Watched::Failed(
-                watcher::Error::InitialListFailed(kube::Error::Api(status))
-                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
-            ) if status.code == 403 => {
-                if self
-                    .worker
-                    .set_forbidden(self.subject, &self.namespace, &status.message)
-                {
-                    self.events.link_changed(&self.worker);
-                }
-            }
-            Watched::Failed(_) => {}
-        }
-    }
-
-    /// The object's key, and whether this is news.
-    fn apply(&self, object: &RawObject) -> Option<(PairKey, bool)> {
-        let object = self.read(object)?;
-        let key = object.key.clone();
-        let news = self.worker.store.watched(object);
-        Some((key, news))
-    }
-
-    fn read(&self, object: &RawObject) -> Option<RemoteObject> {
-        match RemoteObject::parse(self.subject, object.json().clone()) {
-            Ok(object) => Some(object),
-            Err(error) => {
-                let kind = self.subject.noun();
-                tracing::warn!(worker = %self.worker.name, kind, %error, "an object there cannot be read; it is left alone");
-                None
-            }
-        }
-    }
 }

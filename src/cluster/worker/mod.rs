@@ -5,13 +5,15 @@ pub mod events;
 pub mod line;
 mod rights;
 pub mod space;
+mod watches;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::Notify;
 
 use self::line::Line;
 use self::space::Spaces;
@@ -45,6 +47,12 @@ pub struct Worker {
     synced: Mutex<HashSet<Listing>>,
     /// Lists that are not permitted, in the API server's words.
     forbidden: Mutex<BTreeMap<Listing, String>>,
+    /// Kinds of jobs that it serves; none: it has not said yet.
+    serves: ArcSwapOption<BTreeSet<Subject>>,
+    /// Told when that, or what the manager serves, changed.
+    pub serves_changed: Notify,
+    /// Whoever notes that it serves something else than it said, tells here.
+    pub ask_again: Notify,
 }
 
 /// Objects of a kind in a namespace; the empty name stands for all.
@@ -104,6 +112,9 @@ impl Worker {
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
             forbidden: Mutex::default(),
+            serves: ArcSwapOption::empty(),
+            serves_changed: Notify::new(),
+            ask_again: Notify::new(),
         }
     }
 
@@ -141,6 +152,28 @@ impl Worker {
         self.connection().is_some() && (complete("") || complete(namespace))
     }
 
+    /// Whether it serves this kind; none: it has not said yet.
+    pub fn serves(&self, subject: Subject) -> Option<bool> {
+        match subject {
+            Subject::Pod => Some(true),
+            Subject::Job(_) => self
+                .serves
+                .load()
+                .as_ref()
+                .map(|serves| serves.contains(&subject)),
+        }
+    }
+
+    /// What it said that it serves. True if that is news.
+    fn set_serves(&self, subjects: BTreeSet<Subject>) -> bool {
+        let before = self.serves.swap(Some(Arc::new(subjects.clone())));
+        let news = before.is_none_or(|before| *before != subjects);
+        if news {
+            self.serves_changed.notify_one();
+        }
+        news
+    }
+
     /// Why nothing new may be placed here now, as far as the connection tells.
     pub fn rejection(&self, subject: Subject, namespace: &str) -> Option<Rejection> {
         let because = |reason: &str, message: String| {
@@ -162,15 +195,27 @@ impl Worker {
             Link::Up(connection) if !connection.missing_rights.is_empty() => {
                 because("NotPermitted", missing(&connection.missing_rights))
             }
-            Link::Up(_) if !self.synced(subject, namespace) => match self.forbidden(subject, namespace) {
-                Some(words) => because(
-                    "NotPermitted",
-                    format!(
-                        "{words}; apply `portcullis manifests rbac-worker-namespaced --worker-namespace {namespace}` there"
+            Link::Up(_) if self.serves(subject) == Some(false) => {
+                because("KindNotServed", not_served(subject))
+            }
+            Link::Up(connection) if !self.synced(subject, namespace) => {
+                match self.forbidden(subject, namespace) {
+                    Some(words) if connection.cluster_wide => because(
+                        "NotPermitted",
+                        format!("{words}; apply `portcullis manifests rbac-worker` there"),
                     ),
-                ),
-                None => because("Syncing", "its pods are being listed".to_owned()),
-            },
+                    Some(words) => because(
+                        "NotPermitted",
+                        format!(
+                            "{words}; apply `portcullis manifests rbac-worker-namespaced --worker-namespace {namespace}` there"
+                        ),
+                    ),
+                    None => because(
+                        "Syncing",
+                        format!("its {} are being listed", subject.resource().plural),
+                    ),
+                }
+            }
             Link::Up(_) => None,
         }
     }
@@ -205,11 +250,19 @@ impl Worker {
 
     /// Why objects of this kind in this namespace may not be listed, if they may not.
     pub fn forbidden(&self, subject: Subject, namespace: &str) -> Option<String> {
-        self.forbidden
+        let forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let everywhere = forbidden.get(&(subject, "".into()));
+        everywhere
+            .or_else(|| forbidden.get(&(subject, namespace.into())))
+            .cloned()
+    }
+
+    /// The list is not followed any more.
+    fn set_unsynced(&self, subject: Subject, namespace: &Arc<str>) {
+        self.synced
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(&(subject, namespace.into()))
-            .cloned()
+            .remove(&(subject, namespace.clone()));
     }
 
     /// True if that is news.
@@ -226,6 +279,15 @@ impl Worker {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
     }
+}
+
+/// The sentence for a kind that a worker does not serve.
+pub fn not_served(subject: Subject) -> String {
+    let names = subject.resource();
+    format!(
+        "it does not serve {}.{} in version {}; install that kind there",
+        names.plural, names.group, names.version
+    )
 }
 
 /// The sentence for missing rights.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Done, Executor, Failure, unavailable};
-use crate::cluster::api::{CallError, PatchKind};
+use super::{Done, Executor, Failure, is_absent, unavailable};
+use crate::cluster::api::{CallError, PatchKind, Preconditions};
 use crate::cluster::raw::RawObject;
 use crate::names;
 use crate::reconcile::faults::{Fault, dropped, hold};
@@ -117,6 +117,29 @@ impl Executor {
         self.patch_local(local, "", PatchKind::Json, &patch.into()).await
     }
 
+    /// Deletes an ended job whose time is over. With the version as seen: somebody may just have given it more.
+    pub(super) async fn expire(&self, local: &LocalTarget) -> Result<Done, Failure> {
+        let only = Preconditions {
+            uid: &local.uid,
+            resource_version: Some(&local.resource_version),
+        };
+        let propagation = local.key.subject.propagation();
+        match self
+            .manager
+            .delete_with_owned(&local.key.path(), only, propagation)
+            .await
+        {
+            Ok(_) => self.look_at_local(&local.key, Some(&local.uid)).await,
+            Err(CallError::Answered { code: 404 | 409, .. }) => Err(Failure::Stale(
+                self.look_at_local(&local.key, Some(&local.uid)).await?,
+            )),
+            Err(CallError::Answered {
+                code: 403, message, ..
+            }) => Err(Failure::Content { message }),
+            Err(error) => Err(unavailable(&manager(), &error)),
+        }
+    }
+
     /// A quorum read. With a UID: whether that one is gone.
     pub(super) async fn look_at_local(&self, key: &PairKey, uid: Option<&Arc<str>>) -> Result<Done, Failure> {
         match self.manager.get(&key.path()).await {
@@ -130,7 +153,7 @@ impl Executor {
                     None => Ok(Done::Local(Box::new(object))),
                 }
             }
-            Err(CallError::Answered { code: 404, .. }) => Ok(Done::LocalGone {
+            Err(error) if is_absent(&error, key) => Ok(Done::LocalGone {
                 key: key.clone(),
                 uid: uid.cloned().unwrap_or_else(|| "".into()),
             }),
@@ -148,7 +171,7 @@ impl Executor {
         let path = format!("{}{subresource}", local.key.path());
         match self.manager.patch(&path, kind, patch).await {
             Ok(object) => Ok(Done::Local(Box::new(read(local.key.subject, &object)?))),
-            Err(CallError::Answered { code: 404, .. }) => Err(Failure::Stale(Done::LocalGone {
+            Err(error) if is_absent(&error, &local.key) => Err(Failure::Stale(Done::LocalGone {
                 key: local.key.clone(),
                 uid: local.uid.clone(),
             })),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::job;
 use super::text::{OwnerText, PodText, number, phase};
 use crate::names;
 
@@ -22,8 +23,10 @@ pub struct LocalObject {
     pub attempt: u64,
     /// What its annotations say of a remote object.
     pub commit: Commit,
-    /// Whether it is held for us (a pod by our gate); what is not runs on the manager and is none of ours.
+    /// Whether it is held for us: a pod by our gate, a job by its `managedBy`. What is not is none of ours.
     pub held: bool,
+    /// A job that somebody suspended: uncommitted it waits (R87), and its copy is suspended too. Never a pod.
+    pub suspended: bool,
     /// Gates of others: it waits for them (R87).
     pub other_gates: Vec<String>,
     /// Deletion was asked for.
@@ -116,6 +119,7 @@ impl LocalObject {
     pub fn parse(subject: Subject, json: Arc<str>) -> Result<Self, Unreadable> {
         match subject {
             Subject::Pod => Self::pod(json),
+            Subject::Job(kind) => job::local(kind, json),
         }
     }
 
@@ -153,6 +157,7 @@ impl LocalObject {
             commit,
             held: !ours.is_empty(),
             other_gates,
+            suspended: false,
             terminating: metadata.deletion_timestamp.is_some(),
             phase: phase(&status.phase),
             finalizer: finalizers.iter().position(|name| name == names::REMOTE_COPY),
@@ -161,6 +166,14 @@ impl LocalObject {
             uid,
             json,
         })
+    }
+
+    /// Whether it is dispatched, or something of us is left on it. The watch of pods delivers no others.
+    pub fn concerns_us(&self) -> bool {
+        match self.key.subject {
+            Subject::Pod => true,
+            Subject::Job(_) => self.held || self.finalizer.is_some(),
+        }
     }
 
     /// Neither terminating nor finished.
@@ -177,7 +190,7 @@ impl LocalObject {
     }
 }
 
-fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
+pub(super) fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
     let text = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
     match (
         text(names::REMOTE_UID).split_once('/'),

@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use super::key::Subject;
-use super::local::{Committed, LocalObject};
+use super::local::{LocalObject, Phase};
 use super::remote::{Gate, RemoteObject};
+use crate::job::forward::Allowed;
+use crate::job::{self, forward};
 use crate::names;
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::pod::sanitize::{self, CopyMarks, UnreadableLocal};
+use crate::workload::jobs::REMOTE_JOB_DELETED;
 
 /// What is stored, as JSON.
 pub(super) fn json(text: &str) -> Value {
@@ -18,6 +21,7 @@ pub(super) fn json(text: &str) -> Value {
 pub(super) fn copy(local: &LocalObject, marks: &CopyMarks<'_>) -> Result<Value, UnreadableLocal> {
     match local.key.subject {
         Subject::Pod => Ok(sanitize::sanitize(&json(&local.json), marks)?.pod),
+        Subject::Job(kind) => Ok(job::sanitize::sanitize(kind, &json(&local.json), marks)?.object),
     }
 }
 
@@ -25,19 +29,28 @@ pub(super) fn copy(local: &LocalObject, marks: &CopyMarks<'_>) -> Result<Value, 
 pub(super) fn source(local: &LocalObject) -> Result<String, UnreadableLocal> {
     match local.key.subject {
         Subject::Pod => sanitize::source(&json(&local.json)),
+        Subject::Job(kind) => job::sanitize::source(kind, &json(&local.json)),
     }
 }
 
-/// The JSON patch that lets the committed copy run. Its first operation tests the UID.
-pub(super) fn open(committed: &Committed, gate: Gate) -> Value {
-    match gate {
-        Gate::Scheduling(place) => {
+/// The JSON patch that lets the committed copy run, unless the user says that it should not. Its first operation tests
+/// the UID.
+pub(super) fn open(local: &LocalObject, remote: &RemoteObject) -> Option<Value> {
+    match local.key.subject {
+        Subject::Pod => {
+            let Some(Gate::Scheduling(place)) = remote.gate else {
+                return None;
+            };
             let place = format!("/spec/schedulingGates/{place}");
-            json!([
-                {"op": "test", "path": "/metadata/uid", "value": &**committed.remote_uid()},
+            Some(json!([
+                {"op": "test", "path": "/metadata/uid", "value": &*remote.uid},
                 {"op": "test", "path": &place, "value": {"name": names::UNCOMMITTED}},
                 {"op": "remove", "path": &place},
-            ])
+            ]))
+        }
+        Subject::Job(kind) => {
+            let patch = forward::open(kind, &json(&local.json), &json(&remote.json))?;
+            Some(json!(patch))
         }
     }
 }
@@ -52,6 +65,10 @@ pub(super) fn mirrored(
 ) -> Option<Value> {
     match local.key.subject {
         Subject::Pod => mirror::mirror(&json(&local.json), &json(&remote.json), dispatched, options, now),
+        Subject::Job(kind) => {
+            let (local, remote) = (json(&local.json), json(&remote.json));
+            job::mirror::mirror(kind, &local, &remote, dispatched, &options.cluster, now)
+        }
     }
 }
 
@@ -59,6 +76,7 @@ pub(super) fn mirrored(
 pub(super) fn said(local: &LocalObject, dispatched: &Dispatched, now: &str) -> Option<Value> {
     match local.key.subject {
         Subject::Pod => mirror::condition_patch(&json(&local.json), dispatched, now),
+        Subject::Job(kind) => job::mirror::condition_patch(kind, &json(&local.json), dispatched, now),
     }
 }
 
@@ -66,6 +84,7 @@ pub(super) fn said(local: &LocalObject, dispatched: &Dispatched, now: &str) -> O
 pub(super) fn worker_lost(local: &LocalObject, dispatched: &Dispatched, now: &str) -> Option<Value> {
     match local.key.subject {
         Subject::Pod => mirror::worker_lost(&json(&local.json), dispatched, now),
+        Subject::Job(kind) => job::mirror::condition_patch(kind, &json(&local.json), dispatched, now),
     }
 }
 
@@ -79,6 +98,7 @@ pub(super) fn failed(
 ) -> Value {
     match local.key.subject {
         Subject::Pod => mirror::failed(&json(&local.json), reason, message, dispatched, now),
+        Subject::Job(kind) => job::mirror::failed(kind, &json(&local.json), reason, message, dispatched, now),
     }
 }
 
@@ -86,6 +106,7 @@ pub(super) fn failed(
 pub(super) fn deleted_reason(subject: Subject) -> &'static str {
     match subject {
         Subject::Pod => "RemotePodDeleted",
+        Subject::Job(_) => REMOTE_JOB_DELETED,
     }
 }
 
@@ -93,6 +114,7 @@ pub(super) fn deleted_reason(subject: Subject) -> &'static str {
 pub(super) fn waiting_reason(remote: &RemoteObject) -> Option<String> {
     match remote.key.subject {
         Subject::Pod => mirror::waiting_reason(&json(&remote.json)),
+        Subject::Job(_) => None,
     }
 }
 
@@ -100,6 +122,7 @@ pub(super) fn waiting_reason(remote: &RemoteObject) -> Option<String> {
 pub(super) fn finished_at(remote: &RemoteObject) -> Option<i64> {
     match remote.key.subject {
         Subject::Pod => mirror::finished_at(&json(&remote.json)),
+        Subject::Job(kind) => job::finished_at(kind, &json(&remote.json)),
     }
 }
 
@@ -107,5 +130,38 @@ pub(super) fn finished_at(remote: &RemoteObject) -> Option<i64> {
 pub(super) fn can_be_taken_back(subject: Subject) -> bool {
     match subject {
         Subject::Pod => true,
+        // Its status does not say whether some pod of it has a node.
+        Subject::Job(_) => false,
+    }
+}
+
+/// In one word, what a copy that was opened is at.
+pub(super) fn stage(remote: &RemoteObject) -> &'static str {
+    match (remote.key.subject, remote.phase) {
+        (Subject::Pod, _) if remote.node.is_some() => "Scheduled",
+        (Subject::Job(_), Phase::Terminal) => "Finished",
+        (Subject::Job(_), Phase::Waiting | Phase::Running) if remote.suspended => "Suspended",
+        (Subject::Job(_), Phase::Running) => "Running",
+        (Subject::Pod | Subject::Job(_), _) => "WaitingOnWorker",
+    }
+}
+
+/// The JSON patch that takes over what the user changed of the local object since; none if nothing differs.
+pub(super) fn forward(local: &LocalObject, remote: &RemoteObject) -> Option<Value> {
+    match local.key.subject {
+        Subject::Pod => None, // the guard refuses all changes of a committed pod
+        Subject::Job(kind) => {
+            let (local, remote) = (json(&local.json), json(&remote.json));
+            let patch = forward::forward(kind, &local, &remote, Allowed::default())?;
+            Some(json!(patch))
+        }
+    }
+}
+
+/// When we delete the ended local object, in seconds since the epoch, as its own operator would have.
+pub(super) fn due_at(local: &LocalObject) -> Option<i64> {
+    match local.key.subject {
+        Subject::Pod => None,
+        Subject::Job(kind) => job::due_at(kind, &json(&local.json)),
     }
 }

@@ -1,6 +1,7 @@
 //! The pair of a local and a remote object: prepare, commit, open, and what follows.
 
 pub mod hearing;
+mod job;
 pub mod key;
 pub mod local;
 mod manner;

@@ -3,6 +3,7 @@
 //! A plan is short: after its steps the edge looks again and plans again, until nothing is left to do.
 
 mod committed;
+mod ended;
 mod opened;
 mod orphan;
 mod placing;
@@ -68,7 +69,7 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     if !local.held {
         return match local.committed() {
             Some(committed) => committed::let_go(observed, local, committed, &copies),
-            None => Plan::default(),
+            None => leaving(local, &copies),
         };
     }
     let committed_uid = local.committed().map(Committed::remote_uid);

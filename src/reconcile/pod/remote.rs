@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::job;
 use super::key::{PairKey, Subject};
 use super::local::{Phase, Unreadable};
 use super::text::{Meta, PodText, number, phase};
@@ -26,6 +27,8 @@ pub struct RemoteObject {
     pub attempt: u64,
     /// What keeps it from running until its local object has recorded it; none: opened.
     pub gate: Option<Gate>,
+    /// A job that is suspended. Never a pod.
+    pub suspended: bool,
     /// Hash of what it was made from.
     pub source: String,
     /// Deletion was asked for.
@@ -45,6 +48,10 @@ pub struct RemoteObject {
 pub enum Gate {
     /// The scheduling gate `uncommitted` of a pod, at this place of the list.
     Scheduling(usize),
+    /// A job carries the annotation `uncommitted`, and is suspended.
+    Suspended,
+    /// A job carries that annotation and is not suspended: its worker dropped the field, or somebody there resumed it.
+    Loose,
 }
 
 impl RemoteObject {
@@ -55,6 +62,7 @@ impl RemoteObject {
     pub fn parse(subject: Subject, json: Arc<str>) -> Result<Self, Unreadable> {
         match subject {
             Subject::Pod => Self::pod(json),
+            Subject::Job(kind) => job::remote(kind, json),
         }
     }
 
@@ -87,6 +95,7 @@ impl RemoteObject {
                 .iter()
                 .position(|gate| gate.name == names::UNCOMMITTED)
                 .map(Gate::Scheduling),
+            suspended: false,
             terminating: metadata.deletion_timestamp.is_some(),
             phase: phase(&status.phase),
             node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::hearing::{self, Ask};
-use super::local::PairKey;
+use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
 use super::plan::{Plan, plan};
 use super::world::World;
@@ -117,6 +117,8 @@ impl Turns {
         failures: u32,
     ) -> Result<End, Turn> {
         let mut end = End::Again;
+        // A change that the worker refuses keeps nothing else from being done.
+        let mut refused = None;
         for step in steps {
             *taken += 1;
             let started = Instant::now();
@@ -139,10 +141,13 @@ impl Turns {
                     self.absorb(done);
                     return Ok(End::Again);
                 }
+                Err(failure) if matches!(step, Step::Forward { .. }) => {
+                    refused = Some(self.suffer(observed, step, failure, failures));
+                }
                 Err(failure) => return Err(self.suffer(observed, step, failure, failures)),
             }
         }
-        Ok(end)
+        refused.map_or(Ok(end), Err)
     }
 
     /// The answer becomes part of the view, and of the memory where the rules need one.
@@ -169,7 +174,7 @@ impl Turns {
             }
             (Step::ProveRemoteGone { remote, .. }, Done::Remote { object, .. })
                 if object.uid == remote.uid
-                    && object.gate.is_some()
+                    && object.gate.is_some_and(|gate| gate != Gate::Loose)
                     && observed.local.as_ref().is_some_and(|local| local.seen_open) =>
             {
                 self.world.memories.change(key, |memory| {
@@ -196,6 +201,8 @@ impl Turns {
 
     fn absorb(&self, done: Done) {
         match done {
+            // What is not ours any more comes by no watch.
+            Done::Local(object) if !object.concerns_us() => self.world.locals.unwatched(*object),
             Done::Local(object) => self.world.locals.answered(*object),
             Done::LocalGone { key, uid } => self.world.locals.gone(&key, &uid),
             Done::Remote { worker, object } => {

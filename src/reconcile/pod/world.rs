@@ -1,11 +1,11 @@
 //! What the process knows: both sides' stores, policies, the fleet. Shared by watches and turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use super::local::{LocalObject, PairKey, Phase};
+use super::local::{LocalObject, PairKey, Phase, Subject};
 use super::memory::{Deciders, Memories};
 use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
 use crate::api::{Colocate, DispatchPolicy};
@@ -14,8 +14,10 @@ use crate::cluster::fleet::{Fleet, Member, same_cluster, twin_of};
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::owners::Owners;
 use crate::cluster::store::ObjectStore;
+use crate::cluster::worker::{Worker, not_served};
 use crate::placement::{Candidate, Rejection};
 use crate::reconcile::queue::Queue;
+use crate::workload::jobs::JobKinds;
 
 /// Everything that turns look at.
 pub struct World {
@@ -23,8 +25,12 @@ pub struct World {
     pub origin: Arc<str>,
     /// The manager's objects that are dispatched.
     pub locals: ObjectStore<LocalObject>,
-    /// Whether the manager's initial lists are complete (rule 0).
+    /// Whether the manager's initial lists are complete (rule 0); those of jobs are apart.
     pub ready: AtomicBool,
+    /// Every kind of job that is dispatched whole.
+    pub kinds: JobKinds,
+    /// Those of them that the manager serves, and whether their list is complete.
+    jobs: RwLock<BTreeMap<Subject, bool>>,
     /// The manager's namespaces.
     pub namespaces: Arc<Namespaces>,
     /// ReplicaSets and Deployments.
@@ -43,8 +49,10 @@ pub struct World {
 
 impl World {
     /// An empty world over these namespaces, which the webhook reads too.
-    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>) -> Self {
+    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>, kinds: JobKinds) -> Self {
         Self {
+            kinds,
+            jobs: RwLock::default(),
             origin,
             locals: ObjectStore::default(),
             ready: AtomicBool::new(false),
@@ -60,7 +68,7 @@ impl World {
 
     /// One snapshot of all that decides about a pair. None before the manager's lists are complete (rule 0).
     pub fn observe(&self, key: &PairKey, now: Instant) -> Option<Observed> {
-        if !self.ready.load(Ordering::Acquire) {
+        if !self.ready.load(Ordering::Acquire) || !self.is_complete(key.subject) {
             return None;
         }
         let local = self.locals.get(key);
@@ -83,6 +91,51 @@ impl World {
             root,
             memory,
         })
+    }
+
+    /// Pods, and the kinds of jobs that the manager serves.
+    pub fn subjects(&self) -> BTreeSet<Subject> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        jobs.keys().copied().chain([Subject::Pod]).collect()
+    }
+
+    /// The manager serves these kinds of jobs, and no others any more.
+    pub fn serve(&self, subjects: &BTreeSet<Subject>) {
+        {
+            let mut jobs = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+            jobs.retain(|subject, _| {
+                let stays = subjects.contains(subject);
+                if !stays {
+                    self.locals.listed(*subject, &HashSet::new(), None); // with the CRD went its objects
+                }
+                stays
+            });
+            for subject in subjects {
+                jobs.entry(*subject).or_insert(false);
+            }
+        }
+        for member in self.fleet.all() {
+            member.worker.ask_again.notify_one();
+            member.worker.serves_changed.notify_one();
+        }
+    }
+
+    /// The list of the manager's jobs of this kind is complete.
+    pub fn listed(&self, subject: Subject) {
+        let mut jobs = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(complete) = jobs.get_mut(&subject) {
+            *complete = true;
+        }
+    }
+
+    fn is_complete(&self, subject: Subject) -> bool {
+        match subject {
+            Subject::Pod => true, // one of those that `ready` waits for
+            Subject::Job(_) => {
+                let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+                jobs.get(&subject).copied().unwrap_or(false)
+            }
+        }
     }
 
     /// The workload on top of a pod, if it has one.
@@ -228,10 +281,16 @@ fn seen(member: &Member, key: &PairKey) -> WorkerSeen {
             .map(|connection| connection.cluster_uid.clone())
             .unwrap_or_default(),
         synced: worker.synced(key.subject, &key.namespace),
-        lost: worker.lost().map(|words| words.to_string()),
+        lost: lost(worker, key.subject),
         accepts: worker.spaces.accepts(&key.namespace),
         remote: worker.store.get(key),
     }
+}
+
+/// A job on a worker whose CRD went cannot be seen any more, as little as on one that does not answer.
+fn lost(worker: &Worker, subject: Subject) -> Option<String> {
+    let gone = || (worker.serves(subject) == Some(false)).then(|| not_served(subject));
+    worker.lost().map(|words| words.to_string()).or_else(gone)
 }
 
 fn rejection(

@@ -1,14 +1,13 @@
 //! A committed pod: open, mirror, take back, fail, delete, release (rules 7-14).
 
-use std::time::Duration;
-
-use super::super::local::{Committed, LocalObject, Phase, RemoteObject};
+use super::super::local::{Committed, Gate, LocalObject, Phase, RemoteObject};
 use super::super::manner;
-use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
+use super::super::observed::{Memory, Now, Observed, WorkerSeen};
+use super::ended::{expiry, finished};
 use super::opened;
 use super::{Plan, local_target, mirror_pod_ips, say, target, waiting};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
-use crate::reconcile::step::{ENDED_HERE, RemoteTarget, Step};
+use crate::reconcile::step::{RemoteTarget, Step};
 
 pub(super) fn plan(
     observed: &Observed,
@@ -124,7 +123,14 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
             attempt: local.attempt,
         });
     }
-    match (remote, local.terminating, local.phase == Phase::Terminal) {
+    let ended = local.phase == Phase::Terminal;
+    let expiry = (ended && !local.terminating)
+        .then(|| expiry(local, now))
+        .flatten();
+    if let Some(plan @ Plan { look_again: None, .. }) = expiry {
+        return plan;
+    }
+    let plan = match (remote, local.terminating, ended) {
         (Some(remote), true, _) => terminating(local, remote, worker, now),
         (Some(remote), false, true) => finished(observed, remote, worker, now),
         (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
@@ -136,7 +142,8 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
             };
             absent(observed, local, committed, target, (terminating, terminal), now)
         }
-    }
+    };
+    plan.and_look_in(expiry.and_then(|plan| plan.look_again))
 }
 
 /// Whether the committed copy still carries the marks that prepare gave it.
@@ -155,13 +162,17 @@ fn active(
     let Some(gate) = remote.gate else {
         return opened::plan(observed, local, remote, worker, now);
     };
-    match (local.seen_open, remote.terminating) {
+    // One that is not suspended came from no backup: somebody on the worker put the annotation there.
+    match (local.seen_open && gate != Gate::Loose, remote.terminating) {
         (false, false) => {
+            let Some(patch) = manner::open(local, remote) else {
+                return Plan::default();
+            };
             let open = Step::Open {
                 committed: committed.clone(),
                 remote: target(worker, remote),
                 gate,
-                patch: Box::new(manner::open(committed, gate)),
+                patch: Box::new(patch),
             };
             let refused = observed
                 .memory
@@ -302,38 +313,6 @@ fn terminating(local: &LocalObject, remote: &RemoteObject, worker: &WorkerSeen, 
     Plan {
         steps: delete.into_iter().chain(mirrored).collect(),
         ..Plan::default()
-    }
-}
-
-/// A finished pod keeps its copy (logs!), at most `keepFinished`.
-fn finished(observed: &Observed, remote: &RemoteObject, worker: &WorkerSeen, now: &Now) -> Plan {
-    if remote.phase != Phase::Terminal && !remote.terminating {
-        // Somebody else ended it here. Whoever reads its phase must not find it running elsewhere; its end may be news
-        // that this view does not have yet, hence the version.
-        return Plan::step(Step::Delete {
-            remote: target(worker, remote),
-            why: ENDED_HERE,
-            unchanged: Some(remote.resource_version.clone()),
-        });
-    }
-    let PolicySeen::Policy(rules) = &observed.policy else {
-        return Plan::default();
-    };
-    let (Some(keep), false) = (rules.keep_finished, remote.terminating) else {
-        return Plan::default();
-    };
-    let Some(ended) = manner::finished_at(remote) else {
-        return Plan::default();
-    };
-    let age = Duration::from_secs(u64::try_from(now.epoch_seconds - ended).unwrap_or(0));
-    if age >= keep {
-        Plan::step(Step::Delete {
-            remote: target(worker, remote),
-            why: "keepFinished is over",
-            unchanged: None,
-        })
-    } else {
-        Plan::wait(keep - age + Duration::from_secs(1))
     }
 }
 

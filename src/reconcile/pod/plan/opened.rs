@@ -20,22 +20,25 @@ pub(super) fn plan(
     now: &Now,
 ) -> Plan {
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
-    if let (Some(rest), None) = (settling(observed, remote, now), &take_back) {
+    let forward = manner::forward(local, remote)
+        .filter(|_| !remote.terminating)
+        .map(|patch| Step::Forward {
+            remote: target(worker, remote),
+            resource_version: remote.resource_version.clone(),
+            patch: Box::new(patch),
+        });
+    let news = forward.is_some() || take_back.is_some();
+    if let (Some(rest), false) = (settling(observed, remote, now), news) {
         return Plan::wait(rest).and_look_in(look_again);
     }
     let dispatched = Dispatched {
         status: true,
-        reason: if remote.node.is_some() {
-            "Scheduled"
-        } else {
-            "WaitingOnWorker"
-        }
-        .to_owned(),
+        reason: manner::stage(remote).to_owned(),
         message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
     Plan {
-        steps: mirrored.into_iter().chain(take_back).collect(),
+        steps: forward.into_iter().chain(mirrored).chain(take_back).collect(),
         look_again,
         ..Plan::default()
     }

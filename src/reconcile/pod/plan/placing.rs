@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::local::{LocalObject, RemoteObject};
+use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, target, waiting};
@@ -53,6 +53,10 @@ pub(super) fn plan(
         Ok(rules) => rules,
         Err((reason, message)) => return withdraw(local, copies, reason, message, now),
     };
+    if local.suspended {
+        let message = "is suspended; it is dispatched once it is resumed";
+        return withdraw(local, copies, "Suspended", message.to_owned(), now);
+    }
     if !local.other_gates.is_empty() {
         let gates = few(&local.other_gates, GATES_SHOWN);
         let message = format!("waits for other scheduling gates: {gates}");
@@ -75,12 +79,16 @@ fn rules(observed: &Observed) -> Result<&PolicyRules, (&'static str, String)> {
         PolicySeen::Policy(rules) => Ok(rules),
         PolicySeen::NotOptedIn => Err((
             "NamespaceNotOptedIn",
-            "the namespace has no label portcullis.dev/dispatch any more; delete the pod, or label the namespace"
-                .to_owned(),
+            format!(
+                "the namespace has no label portcullis.dev/dispatch any more; delete the {}, or label the namespace",
+                observed.key.subject.noun()
+            ),
         )),
         PolicySeen::NotFound(name) => Err((
             "PolicyNotFound",
-            format!("the namespace names DispatchPolicy {name:?}, which does not exist; create it or change the label"),
+            format!(
+                "the namespace names DispatchPolicy {name:?}, which does not exist; create it or change the label"
+            ),
         )),
     }
 }
@@ -144,8 +152,13 @@ pub(super) fn unrecorded(
         key: local.key.clone(),
     };
     let message = format!(
-        "{}: a copy of this pod {what}; a backup was restored, or somebody made it. If it is not wanted, remove it with: kubectl --context {} delete pod -n {} {}",
-        worker.name, worker.name, remote.key.namespace, remote.key.name
+        "{}: a copy of this {} {what}; a backup was restored, or somebody made it. If it is not wanted, remove it with: kubectl --context {} delete {} -n {} {}",
+        worker.name,
+        remote.key.subject.noun(),
+        worker.name,
+        remote.key.subject.argument(),
+        remote.key.namespace,
+        remote.key.name
     );
     Plan {
         steps: [look]
@@ -172,19 +185,27 @@ fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<P
         return Some(Plan::step(ask(worker, local)));
     }
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
+    let noun = holder.key.subject.noun();
     let message = match (holder.terminating, proven) {
         (true, _) => waiting(
-            "PreviousPodTerminating",
+            match holder.key.subject {
+                Subject::Pod => "PreviousPodTerminating",
+                Subject::Job(_) => "PreviousJobTerminating",
+            },
             format!(
-                "{}: the copy of an earlier pod of this name is terminating",
+                "{}: the copy of an earlier {noun} of this name is terminating",
                 worker.name
             ),
         ),
         (false, true) => waiting(
             "OrphanHoldsName",
             format!(
-                "{}: the copy of an earlier pod of this name still runs there and its pod is gone from here; remove it with: kubectl --context {} delete pod -n {} {}",
-                worker.name, worker.name, holder.key.namespace, holder.key.name
+                "{}: the copy of an earlier {noun} of this name still runs there and its {noun} is gone from here; remove it with: kubectl --context {} delete {} -n {} {}",
+                worker.name,
+                worker.name,
+                holder.key.subject.argument(),
+                holder.key.namespace,
+                holder.key.name
             ),
         ),
         (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
@@ -266,7 +287,11 @@ fn place(
         Ok(Some(step)) => Plan::step(step),
         Ok(None) => give_up(local, copies).unwrap_or_default(), // rule 3b
         Err(unreadable) => {
-            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now)
+            let reason = match local.key.subject {
+                Subject::Pod => "InvalidPod",
+                Subject::Job(_) => "InvalidJob",
+            };
+            let steps = say(local, &waiting(reason, unreadable.to_string()), now)
                 .into_iter()
                 .collect();
             Plan {
@@ -286,6 +311,7 @@ fn next(
     rules: &PolicyRules,
 ) -> Result<Option<Step>, UnreadableLocal> {
     Ok(match ready {
+        Some(remote) if remote.gate == Some(Gate::Loose) => None, // its worker dropped `suspend`, and it runs
         Some(remote) if remote.source == manner::source(local)? || dropped(Fault::Source) => {
             Some(Step::Commit {
                 local: local_target(local),
@@ -326,9 +352,12 @@ fn ready_copy(
 fn marks(observed: &Observed) -> CopyMarks<'_> {
     CopyMarks {
         origin: &observed.origin,
-        owner: Some(NamespaceOwner {
-            name: &observed.key.namespace,
-            uid: "",
-        }),
+        owner: match observed.key.subject {
+            Subject::Pod => Some(NamespaceOwner {
+                name: &observed.key.namespace,
+                uid: "",
+            }),
+            Subject::Job(_) => None, // nobody takes a job for its own by its labels
+        },
     }
 }

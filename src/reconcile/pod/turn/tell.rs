@@ -121,6 +121,9 @@ impl Turns {
                 reason,
                 format!("its remote pod is lost; see condition {}", names::DISPATCHED),
             ),
+            Step::Expire { .. } => {
+                Note::normal("Expired", "ended long enough ago for its ttlSecondsAfterFinished")
+            }
             Step::Mirror { patch, .. } => match waits(patch) {
                 Some((reason, message)) => Note::warning(&reason, message),
                 None => return,
@@ -131,6 +134,7 @@ impl Turns {
             | Step::Delete { .. }
             | Step::ClearCommit { .. }
             | Step::Remark { .. }
+            | Step::Forward { .. }
             | Step::ReleaseFinalizer { .. }
             | Step::ProveRemoteGone { .. }
             | Step::AskConsent { .. }
