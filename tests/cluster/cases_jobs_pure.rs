@@ -223,7 +223,7 @@ async fn a_lost_job_fails_in_one_write(rig: Arc<Rig>) -> Result<()> {
     Ok(())
 }
 
-/// R13, R56, R61 and the three steps: a Job as the manager stores it gives a copy that a worker takes and does not run; once
+/// R13, R56, and the three steps: a Job as the manager stores it gives a copy that a worker takes and does not run; once
 /// opened it runs, once only; a suspend reaches it, but never a copy that is uncommitted again.
 async fn a_copy_of_a_job_is_held_opened_and_followed(rig: Arc<Rig>) -> Result<()> {
     let ns = "job-copies";
