@@ -5,7 +5,7 @@ use super::testing::{self, NOW, applied, dispatched, kind, local, mirrored, remo
 use super::*;
 use crate::workload::jobs::{JOB_KINDS, LOST};
 
-/// Foreign values are left alone (R57); what the operator's own name says is the same as nothing (R55).
+/// Foreign values are left alone (R57); the operator's own name says as much as nothing.
 #[test]
 fn a_job_is_ours_by_its_managed_by() {
     let lines = ["Job", "MPIJob", "TFJob", "TrainJob"]

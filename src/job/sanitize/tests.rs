@@ -110,7 +110,7 @@ fn a_job_with_everything_gives_this_copy() {
     .assert_eq(&serde_json::to_string_pretty(&copy.object).unwrap());
 }
 
-/// R13, R56, R61, R65: nothing of the manager's controllers, selectors and clean-ups reaches the worker.
+/// R13, R56, R65: nothing of the manager's controllers, selectors and clean-ups reaches the worker.
 #[test]
 fn the_copy_of_a_job_with_everything_differs_in_this() {
     let copy = sanitize(kind("Job"), &everything(), &MARKS).unwrap();
