@@ -131,7 +131,9 @@ fn every_row_of_priority_classes() {
         ("V85", policy(), "3 of 3 |  | UnknownPriorityClass"),
         (
             "V85 strict",
-            policy().settings(|settings| settings.strict_priority_class = true),
+            policy()
+                .classes(&[("l", 1)])
+                .settings(|settings| settings.strict_priority_class = true),
             "refused: spec.runPolicy.schedulingPolicy.priorityClass",
         ),
         (
@@ -170,6 +172,59 @@ fn every_row_of_propagation() {
     let set = policy().class("Launcher", "l");
     assert_eq!(classes(&set), [None, p()], "a template's own class stays");
     assert_eq!(set.line(), "3 of 3 |  | MixedPriorities");
+}
+
+/// The API server makes no pod with a class that does not exist, and no native group either.
+#[test]
+fn a_class_that_does_not_exist_goes_on_no_pod() {
+    let typo = |back_end| {
+        mpi()
+            .on(back_end)
+            .policy("priorityClass", json!("typo"))
+            .classes(&[("l", 1)])
+    };
+    let said = |case: &Case| case.gang().notices.remove(0).sentence;
+    let native = BackEnd::Native(NativeVersion::V1beta1);
+    for (back_end, class) in [
+        (BackEnd::Coscheduling, json!(null)),
+        (BackEnd::Volcano, json!("typo")),
+        (native, json!(null)),
+    ] {
+        let case = typo(back_end);
+        let marks = case.gang().marks.templates;
+        assert!(marks.iter().all(|marks| marks.priority_class_name.is_none()));
+        assert_eq!(field(&case, "/spec/priorityClassName"), class, "{back_end:?}");
+        let named = case
+            .objects()
+            .iter()
+            .any(|object| object.to_string().contains("typo"));
+        assert_eq!(named, back_end == BackEnd::Volcano);
+        assert_eq!(case.line(), "3 of 3 |  | UnknownPriorityClass", "{back_end:?}");
+        assert!(
+            said(&case).contains("\"typo\", so pods do not get it"),
+            "{}",
+            said(&case)
+        );
+        let launcher = case.class("Launcher", "l").class("Worker", "l");
+        assert_eq!(
+            launcher.line(),
+            "3 of 3 |  | UnknownPriorityClass",
+            "{back_end:?}"
+        );
+    }
+    let own = typo(BackEnd::Coscheduling).class("Worker", "typo");
+    assert!(
+        said(&own).contains("no pod is made with it: spec.mpiReplicaSpecs.Worker"),
+        "{}",
+        said(&own)
+    );
+    let nothing_known = typo(BackEnd::Coscheduling).classes(&[]);
+    assert_eq!(
+        nothing_known.gang().marks.templates[0]
+            .priority_class_name
+            .as_deref(),
+        Some("typo")
+    );
 }
 
 #[test]
