@@ -1,7 +1,38 @@
 //! The label by which Portcullis itself finds the pods of a group, whatever the gang scheduler; and parts of marks.
 
+use serde_json::Value;
+
 use super::marks::{Marks, PodMark};
+use super::{Family, coscheduling, volcano};
 use crate::names::{GANG_SCHEDULER, POD_GROUP};
+use crate::workload::jobs::{Field, JobKind, PodSet, Pods};
+
+/// The gang scheduler for which our marks tie the pods of a job to a group, and the group's name; none if the templates
+/// have no marks of ours.
+#[must_use]
+pub fn marked<'j>(kind: &dyn JobKind, job: &'j Value) -> Option<(Family, &'j str)> {
+    templates(kind, job).iter().find_map(|template| {
+        let text = |keys: [&str; 3]| template.at(&keys).text().ok().flatten();
+        let group = text(["metadata", "labels", POD_GROUP])?;
+        let family = if text(["metadata", "labels", coscheduling::LABEL]) == Some(group) {
+            Family::Coscheduling
+        } else if text(["metadata", "annotations", volcano::GROUP_NAME]) == Some(group) {
+            Family::Volcano
+        } else if text(["metadata", "annotations", GANG_SCHEDULER]) == Some("native") {
+            Family::Native
+        } else {
+            return None;
+        };
+        Some((family, group))
+    })
+}
+
+fn templates<'j>(kind: &dyn JobKind, job: &'j Value) -> Vec<Field<'j>> {
+    match kind.pod_sets(job) {
+        Ok(Pods::Sets(sets)) => sets.into_iter().map(|PodSet { template, .. }| template).collect(),
+        Ok(Pods::UnknownRole(_)) | Err(_) => Vec::new(),
+    }
+}
 
 impl Marks {
     /// With the label that names the PodGroup. With a native group also the annotation by which a policy in the API

@@ -30,6 +30,7 @@ mod tests;
 
 pub use back_end::{BackEnd, Choice, Family, Served, Wanted, choose};
 pub use facts::{ClusterFacts, ContainerDefaults, ElasticMin, GangSettings, NameStyle, PriorityClasses};
+pub use group_label::marked;
 pub use marks::{Marks, PodMark, TemplateMarks};
 pub use native::NativeVersion;
 pub use notice::{Notice, Reason};
