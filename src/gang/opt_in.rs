@@ -49,12 +49,16 @@ pub(super) fn alone(
     if !is_opted_in(kind, &metadata, has_policy, settings)? {
         return Ok(Some(Notice::new(Reason::NotOptedIn, not_opted_in(kind))));
     }
-    if metadata.at(&["annotations", STAND_DOWN]).is_present() {
+    let stand_down = metadata.at(&["annotations", STAND_DOWN]);
+    if let Some(why) = stand_down.text()? {
+        let why = if why.is_empty() {
+            "somebody else manages the PodGroup"
+        } else {
+            why
+        };
         return Ok(Some(Notice::new(
             Reason::OperatorManagesPodGroup,
-            format!(
-                "metadata.annotations[{STAND_DOWN}] is there: the operator manages the PodGroup; switch its gang scheduling off and remove the annotation"
-            ),
+            format!("{why} ({})", stand_down.path()),
         )));
     }
     if let Some(own) = kind

@@ -207,10 +207,10 @@ fn schedulers(
         Notice::new(
             Reason::SchedulerNameMismatch,
             format!(
-                "{} is {:?}, a scheduler that serves no group of {}; leave it out, or name {wanted:?}",
-                fields[place].path(),
+                "{:?} serves no group of {}; name {wanted:?} or none: {}",
                 names[place],
-                subject.back_end.family()
+                subject.back_end.family(),
+                fields[place].path()
             ),
         )
     }))

@@ -3,6 +3,7 @@
 use json_patch::Patch;
 use serde_json::{Value, json};
 
+use super::plan::compare::{changes, whose};
 use super::store::{GroupKey, JobKey, Seen, controller};
 use crate::cluster::api::{CallError, ClusterApi, PatchKind, Preconditions, object_path};
 
@@ -103,7 +104,7 @@ pub enum Failure {
     Stale(Box<Done>),
     /// A field that we write is owned by somebody else.
     Owned {
-        /// The API server's words.
+        /// Which, and by whom.
         message: String,
     },
     /// The API server refuses the content.
@@ -163,7 +164,7 @@ impl Step {
 pub async fn execute(api: &ClusterApi, step: &Step) -> Result<Done, Failure> {
     match step {
         Step::Create { key, object } => create(api, key, object).await,
-        Step::Update { key, object } => apply(api, key, object).await,
+        Step::Update { key, object } => update(api, key, object).await,
         Step::Look { key, api_version } => look(api, key, api_version).await,
         Step::Delete {
             key,
@@ -192,12 +193,26 @@ async fn create(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done
     }
 }
 
+/// Where a field that we want gone is still there, somebody else owns it: an apply without force removes only what nobody
+/// else wrote.
+async fn update(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done, Failure> {
+    let done = apply(api, key, object).await?;
+    match &done {
+        Done::Group(_, seen) => match &changes(&seen.object, object)[..] {
+            [] => Ok(done),
+            left => Err(owned(api, key, object, left).await),
+        },
+        _ => Ok(done),
+    }
+}
+
 async fn apply(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done, Failure> {
     match api.apply(&path(key, version_of(object)), object).await {
         Ok(answer) => Ok(Done::Group(key.clone(), read(answer.json())?)),
-        Err(CallError::Answered {
-            code: 409, message, ..
-        }) => Err(Failure::Owned { message }),
+        Err(CallError::Answered { code: 409, .. }) => match look(api, key, version_of(object)).await? {
+            Done::Group(_, seen) => Err(owned(api, key, object, &changes(&seen.object, object)).await),
+            gone => Err(Failure::Stale(Box::new(gone))),
+        },
         // The admission of namespaces says so (NamespaceTerminating).
         Err(CallError::Answered {
             code: 403, message, ..
@@ -208,6 +223,16 @@ async fn apply(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done,
             ..
         }) => Err(Failure::Refused { message }),
         Err(error) => Err(unavailable(&error)),
+    }
+}
+
+/// These fields are somebody else's: whose, as far as can be seen.
+async fn owned(api: &ClusterApi, key: &GroupKey, object: &Value, fields: &[String]) -> Failure {
+    match api.managed_fields(&path(key, version_of(object))).await {
+        Ok(managed) => Failure::Owned {
+            message: whose(fields, &managed),
+        },
+        Err(error) => unavailable(&error),
     }
 }
 

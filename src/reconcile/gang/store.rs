@@ -122,8 +122,10 @@ impl Store {
     }
 
     /// Keys of jobs that fit, in no order.
-    pub fn jobs(&self, fits: impl Fn(&JobKey) -> bool) -> Vec<JobKey> {
-        self.read().jobs.keys().filter(|key| fits(key)).cloned().collect()
+    pub fn jobs(&self, fits: impl Fn(&JobKey, &Seen) -> bool) -> Vec<JobKey> {
+        let inner = self.read();
+        let fitting = inner.jobs.iter().filter(|(key, seen)| fits(key, seen));
+        fitting.map(|(key, _)| key.clone()).collect()
     }
 
     /// Whether any job that is known is held by us.

@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Plan, compare, patches};
-use crate::gang::{BackEnd, Gang, Marks, Notice, PodGroup, Reason, Standing, is_over, native, standing};
-use crate::names::POD_GROUP;
-use crate::reconcile::gang::cluster::GROUP_APIS;
+use crate::gang::{
+    BackEnd, Gang, Marks, NativeVersion, Notice, PodGroup, Reason, Standing, is_over, marked, native,
+    standing,
+};
+use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, PORTCULLIS};
+use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::reconcile::gang::execute::Step;
 use crate::reconcile::gang::observed::{LauncherSeen, Observed};
-use crate::reconcile::gang::store::{GroupKey, PodCount, Seen};
-use crate::workload::jobs::{Field, PodSet, Pods};
+use crate::reconcile::gang::store::{GroupKey, PodCount, Seen, controller};
 
 /// A native group has had at most so many names of which the old objects are still there.
 const MOST_ATTEMPTS: u32 = 64;
-/// Its watch tells when a group goes; this is for a watch that lost it.
+/// What waits is told again, and looked at: for a watch that lost an event, and Events of ours that were lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// How long a launcher that was deleted may take to be made anew.
 const LAUNCHER_RETURNS: Duration = Duration::from_secs(5);
@@ -65,10 +67,15 @@ fn wanted_now(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks, now: Inst
     match group_steps(observed, wanted) {
         Next::Plan(plan) => *plan,
         Next::Standing if observed.is_held() => hold_ends(observed, wanted, marks, now),
-        Next::Standing => Plan {
-            notices: waits(observed, wanted).into_iter().collect(),
-            ..Plan::default()
-        },
+        Next::Standing => {
+            let waits = waits(observed, wanted);
+            Plan {
+                // Nothing changes while it waits, and an Event may be lost, or be too old to be kept.
+                look_again: waits.as_ref().map(|_| LOOK_AGAIN),
+                notices: waits.into_iter().collect(),
+                ..Plan::default()
+            }
+        }
     }
 }
 
@@ -100,6 +107,9 @@ impl Next {
 /// The first object that is not as it should be; a PodGroup names its Workload by UID, so they come one by one.
 fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
     let group = &wanted.gang.pod_group;
+    if group.is_adopted {
+        return adopted(observed, wanted);
+    }
     let settings = &observed.facts.settings;
     let objects = |workload: Option<&str>| {
         wanted
@@ -126,10 +136,10 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
             Standing::Ours => {
                 if has_changed(wanted.back_end, &seen.object, &object) {
                     if observed.memory.met_owner > 1 {
-                        return Next::step(patches::stand_down(
-                            observed,
-                            "fields of its PodGroup belong to somebody else",
-                        ));
+                        let whose = observed.memory.refused.as_deref();
+                        let whose = whose.unwrap_or("somebody else writes its PodGroup");
+                        let advice = "change the job instead, undo it there, and remove this annotation";
+                        return Next::step(patches::stand_down(observed, &format!("{whose}; {advice}")));
                     }
                     let object = match wanted.back_end {
                         BackEnd::Coscheduling | BackEnd::Volcano => object,
@@ -151,7 +161,10 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
                 }
             }
             Standing::Operators => {
-                return Next::step(patches::stand_down(observed, "its operator makes the PodGroup"));
+                return Next::step(patches::stand_down(
+                    observed,
+                    "its operator makes the PodGroup; switch its gang scheduling off, and remove this annotation",
+                ));
             }
             Standing::Terminating | Standing::Stale => {
                 return Next::wait(Some(Notice::new(
@@ -163,17 +176,49 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
                 )));
             }
             Standing::Foreign => {
-                return Next::wait(Some(Notice::new(
-                    Reason::PodGroupConflict,
-                    format!(
-                        "{} {name} belongs to somebody else; delete it, or give the job another name",
-                        text(&object, "kind")
-                    ),
-                )));
+                return Next::wait(Some(conflict(observed, &seen.object)));
             }
         }
     }
     Next::Standing
+}
+
+/// The group's name is taken: by whom, and what becomes of the job.
+fn conflict(observed: &Observed<'_>, object: &Value) -> Notice {
+    let is_ours = object["metadata"]["labels"][MANAGED_BY_LABEL] == *PORTCULLIS;
+    let owner = match (controller(object), is_ours) {
+        (Some(owner), _) => format!("belongs to {} {}", owner.kind, owner.name),
+        (None, true) => "is left of a job that is gone".to_owned(),
+        (None, false) => "belongs to nobody, so a person made it".to_owned(),
+    };
+    let outcome = match observed.is_held() {
+        true => "the job waits",
+        false => "the job's pods have no group of their own",
+    };
+    let sentence = format!(
+        "{outcome}: {} {} {owner}; delete it, or give the job another name",
+        text(object, "kind"),
+        text(&object["metadata"], "name")
+    );
+    Notice::new(Reason::PodGroupConflict, sentence)
+}
+
+/// The group that the job adopts is somebody else's, so it is only awaited.
+fn adopted(observed: &Observed<'_>, wanted: &Wanted) -> Next {
+    let key = key_named(observed, wanted.back_end, &wanted.gang.pod_group.name);
+    if !observed.knows.contains(&(key.group, key.plural)) {
+        return Next::Plan(Box::default()); // its list tells
+    }
+    let state = match observed.groups.group(&key) {
+        Some(seen) if !seen.terminating() => return Next::Standing,
+        Some(_) => "is being deleted",
+        None => "does not exist",
+    };
+    let sentence = format!(
+        "the job waits for {} {}, which {state}; create it, or correct the annotation {ADOPT_PODGROUP}",
+        key.plural, key.name
+    );
+    Next::wait(Some(Notice::new(Reason::WaitingForPodGroup, sentence)))
 }
 
 /// The group with the size that it should have now: pods that ended do not count in a native one. While no pod waits,
@@ -289,26 +334,17 @@ pub(super) fn attempt(observed: &Observed<'_>, back_end: BackEnd, group: &PodGro
     let BackEnd::Native(version) = back_end else {
         return 0;
     };
-    let named = templates(observed).into_iter().find_map(|template| {
-        let label = template.at(&["metadata", "labels", POD_GROUP]).text();
-        label.ok().flatten().map(str::to_owned)
-    });
+    let named = marked(observed.kind, observed.object()).map(|(_, name)| name);
     let fits = |attempt: &u32| {
         let names = native::names(group, version, *attempt);
-        let (plural, name) = match version {
-            crate::gang::NativeVersion::V1alpha1 => ("workloads", names.workload),
-            _ => ("podgroups", names.pod_group),
+        let name = match version {
+            NativeVersion::V1alpha1 => names.workload,
+            NativeVersion::V1alpha2 | NativeVersion::V1alpha3 | NativeVersion::V1beta1 => names.pod_group,
         };
         if !observed.is_suspended() {
-            return named.as_ref() == Some(&name);
+            return named == Some(name.as_str());
         }
-        let key = GroupKey {
-            group: "scheduling.k8s.io",
-            plural,
-            namespace: observed.key.namespace.clone(),
-            name: name.into(),
-        };
-        let found = observed.groups.group(&key);
+        let found = observed.groups.group(&key_named(observed, back_end, &name));
         found.is_none_or(|seen| standing(&seen.object, &group.job) == Standing::Ours)
     };
     (0..MOST_ATTEMPTS).find(fits).unwrap_or(0)
@@ -328,13 +364,6 @@ fn is_marked(observed: &Observed<'_>, marks: &Marks) -> bool {
         .is_empty()
 }
 
-fn templates<'o>(observed: &'o Observed<'_>) -> Vec<Field<'o>> {
-    match observed.kind.pod_sets(observed.object()) {
-        Ok(Pods::Sets(sets)) => sets.into_iter().map(|PodSet { template, .. }| template).collect(),
-        Ok(Pods::UnknownRole(_)) | Err(_) => Vec::new(),
-    }
-}
-
 fn pods(observed: &Observed<'_>, group: &str) -> PodCount {
     observed
         .groups
@@ -350,31 +379,42 @@ fn waits(observed: &Observed<'_>, wanted: &Wanted) -> Option<Notice> {
     if pods.active == 0 || pods.bound > 0 {
         return None;
     }
-    let needed = sized(observed, wanted).min_member;
-    let sentence = if pods.active < needed {
+    let group = native_group(observed, wanted)?.object;
+    let needed = native::min_count(&group)?;
+    let sentence = if u64::from(pods.active) < needed {
         // Without the number of those that are there: it would be another Event for each pod.
         format!("not all of {needed} pods are there yet; before that, none of them is scheduled")
     } else {
-        let message = native_group(observed, wanted).and_then(|seen| {
-            let conditions = seen.object.pointer("/status/conditions")?.as_array()?.clone();
-            let waits = conditions
-                .into_iter()
-                .find(|condition| condition["status"] == "False")?;
-            waits["message"].as_str().map(str::to_owned)
-        });
-        message?
+        let conditions = group.pointer("/status/conditions")?.as_array()?;
+        let waits = conditions
+            .iter()
+            .find(|condition| condition["status"] == "False")?;
+        waits["message"].as_str()?.to_owned()
     };
     Some(Notice::new(Reason::WaitingForGang, sentence))
 }
 
 /// The PodGroup that stands there.
 fn native_group(observed: &Observed<'_>, wanted: &Wanted) -> Option<Seen> {
-    observed.groups.group(&GroupKey {
-        group: "scheduling.k8s.io",
-        plural: "podgroups",
+    observed
+        .groups
+        .group(&key_named(observed, wanted.back_end, group_name(wanted)))
+}
+
+/// Where the group of this name is: with Kubernetes 1.35 it is the Workload.
+fn key_named(observed: &Observed<'_>, back_end: BackEnd, name: &str) -> GroupKey {
+    let api = match back_end {
+        BackEnd::Coscheduling => COSCHEDULING,
+        BackEnd::Volcano => VOLCANO,
+        BackEnd::Native(NativeVersion::V1alpha1) => NATIVE_WORKLOAD,
+        BackEnd::Native(_) => NATIVE_POD_GROUP,
+    };
+    GroupKey {
+        group: api.group,
+        plural: api.plural,
         namespace: observed.key.namespace.clone(),
-        name: group_name(wanted).into(),
-    })
+        name: name.into(),
+    }
 }
 
 fn key_of(object: &Value) -> Option<GroupKey> {
