@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::inject::patch;
-use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, variable};
+use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, rules_of, variable};
 use crate::gang::hold::KUEUE_QUEUE;
 use crate::names::{FALSE, GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
 use crate::workload::jobs::{JOB_KINDS, JobKind};
@@ -90,20 +90,7 @@ fn pods(layout: &Layout) -> Value {
 
 /// One rule for each group and version of jobs.
 pub(super) fn job_rules(operations: &[&str]) -> Vec<Value> {
-    let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for names in JOB_KINDS.iter().map(|kind| kind.resource()) {
-        match rules
-            .iter_mut()
-            .find(|(group, version, _)| (*group, *version) == (names.group, names.version))
-        {
-            Some((_, _, resources)) => resources.push(names.plural),
-            None => rules.push((names.group, names.version, vec![names.plural])),
-        }
-    }
-    rules
-        .iter()
-        .map(|(group, version, resources)| rule(group, version, resources, operations, "Namespaced"))
-        .collect()
+    rules_of(JOB_KINDS.iter().map(|kind| kind.resource()), operations)
 }
 
 /// It asks by annotation, or has a `schedulingPolicy` and no annotation that says otherwise.

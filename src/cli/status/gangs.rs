@@ -226,7 +226,7 @@ fn back_end(kind: &dyn JobKind, job: &Value, label: &str, seen: &Around) -> Opti
     if kind.is_finished(job) {
         return None;
     }
-    if let Some((family, _)) = gang::marked(kind, job) {
+    if let Some((Some(family), _)) = gang::marked(kind, job) {
         return Some(Some(family));
     }
     match choose(kind, job, label, seen.served, &GangSettings::default()) {

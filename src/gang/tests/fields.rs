@@ -319,3 +319,46 @@ fn volcano_knows_the_least_of_each_role_if_asked() {
     );
     assert_eq!(minimums(job("PyTorchJob", "M1 W4")), json!(null), "all");
 }
+
+/// Admission cuts warnings at 120 characters; what matters stands before the path.
+#[test]
+fn what_kubectl_shows_is_short_or_ends_in_a_path() {
+    let classes = || {
+        mpi()
+            .classes(&[("high", 9), ("low", 1)])
+            .class("Launcher", "high")
+    };
+    let scheduler = "/template/spec/schedulerName";
+    for (case, head) in [
+        (
+            mpi().min(2),
+            "PartialGang: leave out spec.runPolicy.schedulingPolicy.minAvailable: 2 of 3 pods may start, but a MPIJob needs all",
+        ),
+        (
+            mpi().wait_for_workers().min(3),
+            "LauncherExcluded: the gang is 2 pods, for others come once these run: spec.runPolicy.schedulingPolicy.minAvailable",
+        ),
+        (
+            classes().class("Worker", "low"),
+            "MixedPriorities: PriorityClass \"low\" beside PriorityClass \"high\": spec.mpiReplicaSpecs.",
+        ),
+        (
+            classes().policy("priorityClass", json!("typo")),
+            "UnknownPriorityClass: there is no \"typo\", so pods do not get it: spec.runPolicy.schedulingPolicy.priorityClass",
+        ),
+        (
+            mpi().role("Worker", scheduler, json!("theirs")),
+            "SchedulerNameMismatch: \"theirs\" serves no group of coscheduling; name \"scheduler-plugins-scheduler\" or none: spec.",
+        ),
+        (
+            volcano().policy("queue", json!("")),
+            "EmptyQueue: an empty name of a queue counts as none: spec.runPolicy.schedulingPolicy.queue",
+        ),
+    ] {
+        let notice = match case.decide().unwrap() {
+            Decision::Gang(gang) => gang.notices[0].to_string(),
+            Decision::Alone(notice) => notice.to_string(),
+        };
+        assert!(head.len() <= 120 && notice.starts_with(head), "{notice}");
+    }
+}

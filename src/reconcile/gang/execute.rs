@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::plan::compare::{changes, whose};
 use super::store::{GroupKey, JobKey, Seen, controller};
 use crate::cluster::api::{CallError, ClusterApi, PatchKind, Preconditions, object_path};
+use crate::gang::{coscheduling, volcano};
+use crate::names::GANG_SCHEDULER;
 
 /// One API call.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,18 +53,28 @@ pub enum Step {
         /// The edits, without the preconditions.
         operations: Patch,
     },
-    /// The launcher Job that the operator made while its MPIJob was held: if it lacks this scheduler or class, it is
-    /// deleted, and made anew from the marked template. Preconditions: it is suspended, and its UID.
+    /// The launcher Job that the operator made while its MPIJob was suspended: if it is not as it must be, it is deleted,
+    /// and made anew from the template. Preconditions: it is suspended, and its UID.
     Launcher {
         /// The MPIJob.
         job: JobKey,
         /// Its UID.
         uid: Box<str>,
-        /// `spec.schedulerName` that its template must have.
-        scheduler: Option<String>,
-        /// `spec.priorityClassName` that its template must have.
-        class: Option<String>,
+        /// What it must be like.
+        must: LauncherMust,
     },
+}
+
+/// What is asked of a launcher: its operator copies labels and annotations of a changed template to it, but takes none away,
+/// and nothing of the template's spec that matters here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LauncherMust {
+    /// `spec.schedulerName` of its template.
+    pub scheduler: Option<String>,
+    /// `spec.priorityClassName` of its template.
+    pub class: Option<String>,
+    /// Its template has no mark of any gang scheduler.
+    pub be_unmarked: bool,
 }
 
 /// What a patch of a job is for.
@@ -70,7 +82,7 @@ pub enum Step {
 pub enum Why {
     /// The hold ends.
     Release,
-    /// Its templates get the marks of the group, while it is suspended.
+    /// Its templates get the marks of the group, while it is suspended, or lose those of one that it will not have.
     Mark,
     /// Somebody else manages its PodGroup.
     StandDown,
@@ -177,12 +189,7 @@ pub async fn execute(api: &ClusterApi, step: &Step) -> Result<Done, Failure> {
             operations,
             ..
         } => patch_job(api, key, seen, operations).await,
-        Step::Launcher {
-            job,
-            uid,
-            scheduler,
-            class,
-        } => launcher(api, job, uid, [scheduler.as_deref(), class.as_deref()]).await,
+        Step::Launcher { job, uid, must } => launcher(api, job, uid, must).await,
     }
 }
 
@@ -263,12 +270,7 @@ async fn delete(api: &ClusterApi, key: &GroupKey, api_version: &str, uid: &str) 
     }
 }
 
-async fn launcher(
-    api: &ClusterApi,
-    job: &JobKey,
-    uid: &str,
-    [scheduler, class]: [Option<&str>; 2],
-) -> Result<Done, Failure> {
+async fn launcher(api: &ClusterApi, job: &JobKey, uid: &str, must: &LauncherMust) -> Result<Done, Failure> {
     let path = object_path(
         "batch/v1",
         &job.namespace,
@@ -281,9 +283,21 @@ async fn launcher(
         Err(error) => return Err(unavailable(&error)),
     };
     let spec = &launcher.object["spec"];
-    let pod = &spec["template"]["spec"];
-    let has = |key: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| pod[key] == *wanted);
-    let is_good = has("schedulerName", scheduler) && has("priorityClassName", class);
+    let template = &spec["template"];
+    let has = |key: &str, wanted: &Option<String>| {
+        wanted
+            .as_ref()
+            .is_none_or(|wanted| template["spec"][key] == **wanted)
+    };
+    let marks = [coscheduling::LABEL, volcano::GROUP_NAME, GANG_SCHEDULER];
+    let is_marked = |key: &&str| {
+        ["labels", "annotations"]
+            .iter()
+            .any(|map| template["metadata"][map].get(*key).is_some())
+    };
+    let is_good = has("schedulerName", &must.scheduler)
+        && has("priorityClassName", &must.class)
+        && !(must.be_unmarked && marks.iter().any(is_marked));
     let is_ours = controller(&launcher.object).is_some_and(|owner| owner.uid == uid);
     if is_good || !is_ours || spec["suspend"] != true {
         return Ok(Done::LauncherGood);

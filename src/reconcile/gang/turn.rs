@@ -14,7 +14,7 @@ use super::plan::compare::changes;
 use super::plan::{Plan, plan};
 use super::store::{JobKey, Seen};
 use crate::cluster::api::CallError;
-use crate::gang::Notice;
+use crate::gang::{Notice, hold};
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::jobs::job_kind;
@@ -53,7 +53,7 @@ impl Turns {
                 return (None, false);
             };
             if observed.label.is_none()
-                && observed.is_held()
+                && hold::is_left(observed.kind, observed.object())
                 && let Err(error) = self.look_at_namespace(&mut observed).await
             {
                 tracing::warn!(job = %key, words = error.words(), "the namespace of a held job is not readable");
@@ -181,6 +181,10 @@ impl Turns {
             (_, Done::LauncherAbsent) if observed.memory.launcher == LauncherSeen::Unknown => self
                 .cluster
                 .remember(key, |memory| memory.launcher = LauncherSeen::Good),
+            // A launcher that was as its template is so no longer.
+            (Step::PatchJob { why: Why::Mark, .. }, _) => self
+                .cluster
+                .remember(key, |memory| memory.launcher = LauncherSeen::Unknown),
             _ => {}
         }
         let before = match step {

@@ -1,26 +1,24 @@
 //! The group of a gang: made, kept as the job says, and deleted when its time is over.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Plan, compare, patches};
+use super::marking::Edits;
+use super::{Plan, compare, natives, patches};
 use crate::gang::{
-    BackEnd, Gang, Marks, NativeVersion, Notice, PodGroup, Reason, Standing, is_over, marked, native,
-    standing,
+    BackEnd, Gang, Marks, NativeVersion, Notice, Reason, Standing, is_over, marked, native, standing,
 };
 use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, PORTCULLIS};
 use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::reconcile::gang::execute::Step;
-use crate::reconcile::gang::observed::{LauncherSeen, Observed};
+use crate::reconcile::gang::observed::Observed;
 use crate::reconcile::gang::store::{GroupKey, PodCount, Seen, controller};
 
-/// A native group has had at most so many names of which the old objects are still there.
-const MOST_ATTEMPTS: u32 = 64;
 /// What waits is told again, and looked at: for a watch that lost an event, and Events of ours that were lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// How long a launcher that was deleted may take to be made anew.
-const LAUNCHER_RETURNS: Duration = Duration::from_secs(5);
 
 /// The gang that a job should have.
 pub(super) struct Wanted {
@@ -35,48 +33,76 @@ pub(super) fn plan(observed: &Observed<'_>, wanted: &Wanted, now: Instant) -> Pl
         .marks
         .clone()
         .with_pod_group(group_name(wanted).to_owned());
-    let mut plan = match (observed.is_suspended(), observed.is_held()) {
-        (true, false) => waiting_for_its_user(observed, wanted, &marks),
-        (false, _) if !is_marked(observed, &marks) => Plan {
-            notices: vec![Notice::new(
-                Reason::NotGangScheduled,
-                "its pods do not name a PodGroup, since it started before Portcullis saw it; suspend and resume it",
-            )],
+    let mut plan = match (observed.is_suspended(), Edits::marking(observed, marks.clone())) {
+        (true, Err(notice)) => Plan {
+            steps: match observed.is_held() {
+                true => vec![patches::release(observed, Vec::new())],
+                false => over(observed),
+            },
+            notices: vec![notice],
             ..Plan::default()
         },
-        (true | false, _) => wanted_now(observed, wanted, &marks, now),
+        (true, Ok(edits)) if observed.is_held() => match group_steps(observed, wanted) {
+            Next::Plan(plan) => *plan,
+            Next::Standing => step(
+                edits
+                    .before_the_last(observed, now)
+                    .unwrap_or_else(|| patches::release(observed, edits.all)),
+            ),
+        },
+        // Suspended by somebody else: what we made goes once its pods are gone, and the templates get their marks before
+        // he resumes the job, for he does not wait for us.
+        (true, Ok(edits)) => {
+            let mut steps = over(observed);
+            if steps.is_empty() && living(observed) == 0 {
+                let next = edits.before_the_last(observed, now);
+                steps.extend(next.or_else(|| patches::templates(observed, edits.all)));
+            }
+            Plan {
+                steps,
+                ..Plan::default()
+            }
+        }
+        (false, edits) if !is_marked(observed, &marks) => {
+            let sentence = "its pods do not name a PodGroup, since it started before Portcullis saw it; suspend and resume it";
+            let notice = edits.err();
+            Plan {
+                notices: vec![notice.unwrap_or_else(|| Notice::new(Reason::NotGangScheduled, sentence))],
+                ..Plan::default()
+            }
+        }
+        (false, _) => match group_steps(observed, wanted) {
+            Next::Plan(plan) => *plan,
+            Next::Standing => {
+                let waits = natives::waits(observed, wanted);
+                Plan {
+                    // Nothing changes while it waits, and an Event may be lost, or be too old to be kept.
+                    look_again: waits.as_ref().map(|_| LOOK_AGAIN),
+                    notices: waits.into_iter().collect(),
+                    ..Plan::default()
+                }
+            }
+        },
     };
     plan.notices.splice(0..0, wanted.gang.notices.iter().cloned());
     plan
 }
 
-/// Suspended by somebody else: what we made goes once its pods are gone, and with native groups the templates name the
-/// next one already, for whoever resumes the job does not wait for us.
-fn waiting_for_its_user(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks) -> Plan {
-    let mut steps = over(observed);
-    if let (true, BackEnd::Native(_)) = (steps.is_empty(), wanted.back_end) {
-        steps.extend(patches::mark(observed, marks));
-    }
+fn step(step: Step) -> Plan {
     Plan {
-        steps,
+        steps: vec![step],
         ..Plan::default()
     }
 }
 
-fn wanted_now(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks, now: Instant) -> Plan {
-    match group_steps(observed, wanted) {
-        Next::Plan(plan) => *plan,
-        Next::Standing if observed.is_held() => hold_ends(observed, wanted, marks, now),
-        Next::Standing => {
-            let waits = waits(observed, wanted);
-            Plan {
-                // Nothing changes while it waits, and an Event may be lost, or be too old to be kept.
-                look_again: waits.as_ref().map(|_| LOOK_AGAIN),
-                notices: waits.into_iter().collect(),
-                ..Plan::default()
-            }
-        }
-    }
+/// Whether the templates tie their pods to the group.
+fn is_marked(observed: &Observed<'_>, marks: &Marks) -> bool {
+    marks
+        .clone()
+        .only_metadata()
+        .patch(observed.object())
+        .0
+        .is_empty()
 }
 
 enum Next {
@@ -88,10 +114,7 @@ enum Next {
 
 impl Next {
     fn step(step: Step) -> Self {
-        Self::Plan(Box::new(Plan {
-            steps: vec![step],
-            ..Plan::default()
-        }))
+        Self::Plan(Box::new(self::step(step)))
     }
 
     fn wait(notice: Option<Notice>) -> Self {
@@ -112,9 +135,12 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
     }
     let settings = &observed.facts.settings;
     let objects = |workload: Option<&str>| {
-        wanted
-            .back_end
-            .objects(&sized(observed, wanted), wanted.attempt, workload, settings)
+        wanted.back_end.objects(
+            &natives::sized(observed, wanted),
+            wanted.attempt,
+            workload,
+            settings,
+        )
     };
     let mut workload: Option<String> = None;
     for place in 0..objects(None).len() {
@@ -221,28 +247,6 @@ fn adopted(observed: &Observed<'_>, wanted: &Wanted) -> Next {
     Next::wait(Some(Notice::new(Reason::WaitingForPodGroup, sentence)))
 }
 
-/// The group with the size that it should have now: pods that ended do not count in a native one. While no pod waits,
-/// that keeps none from starting, so nothing is written for each pod that ends.
-fn sized(observed: &Observed<'_>, wanted: &Wanted) -> PodGroup {
-    let mut group = wanted.gang.pod_group.clone();
-    if let BackEnd::Native(version) = wanted.back_end
-        && version.can_resize()
-    {
-        let pods = pods(observed, group_name(wanted));
-        let full = group.min_member;
-        group.min_member = native::min_count_for(full, group.total.saturating_sub(pods.succeeded));
-        let stands = native_group(observed, wanted)
-            .and_then(|seen| native::min_count(&seen.object))
-            .and_then(|size| u32::try_from(size).ok());
-        if let (Some(stands), true) = (stands, pods.active == pods.bound)
-            && (group.min_member..=full).contains(&stands)
-        {
-            group.min_member = stands;
-        }
-    }
-    group
-}
-
 fn has_changed(back_end: BackEnd, live: &Value, wanted: &Value) -> bool {
     match back_end {
         BackEnd::Coscheduling | BackEnd::Volcano => compare::differs(live, wanted),
@@ -250,55 +254,26 @@ fn has_changed(back_end: BackEnd, live: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn hold_ends(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks, now: Instant) -> Plan {
-    let step = |step| Plan {
-        steps: vec![step],
-        ..Plan::default()
-    };
-    let missing = !marks.patch(observed.object()).0.is_empty();
-    if missing && observed.kind.makes_launcher_early() {
-        if let Some(mark) = patches::mark(observed, &marks.clone().only_spec()) {
-            return step(mark);
-        }
-        let looks = match observed.memory.launcher {
-            LauncherSeen::Good => false,
-            LauncherSeen::Deleted(at) => now.saturating_duration_since(at) < LAUNCHER_RETURNS,
-            LauncherSeen::Unknown => true,
-        };
-        if looks {
-            let mark = wanted.gang.marks.templates.first();
-            return step(Step::Launcher {
-                job: observed.key.clone(),
-                uid: (*observed.job.uid).into(),
-                scheduler: mark.and_then(|mark| mark.scheduler_name.clone()),
-                class: mark.and_then(|mark| mark.priority_class_name.clone()),
-            });
-        }
-    }
-    step(patches::release(observed, Some(marks)))
-}
-
 /// What was made for the job and is not needed any more.
 pub(super) fn over(observed: &Observed<'_>) -> Vec<Step> {
-    let ours = observed.groups.of_job(&observed.key.namespace, &observed.job.uid);
-    let living: u32 = ours
-        .iter()
-        .map(|(key, _)| {
-            observed
-                .groups
-                .pods(&key.namespace, &key.name, &observed.key.name)
-                .active
-        })
-        .sum();
-    if !is_over(
+    let living = living(observed);
+    match is_over(
         observed.kind,
         observed.object(),
         living,
         observed.delete_on_finish,
     ) {
-        return Vec::new();
+        true => of_no_pods(observed),
+        false => Vec::new(),
     }
-    deletions(observed, ours)
+}
+
+/// Pods of the job that have not ended: those of its groups, and of the one that its templates name.
+pub(super) fn living(observed: &Observed<'_>) -> u32 {
+    let ours = observed.groups.of_job(&observed.key.namespace, &observed.job.uid);
+    let mut names: BTreeSet<Arc<str>> = ours.into_iter().map(|(key, _)| key.name).collect();
+    names.extend(marked(observed.kind, observed.object()).map(|(_, name)| name.into()));
+    names.iter().map(|name| pods(observed, name).active).sum()
 }
 
 /// What was made for a job that has no pods.
@@ -328,81 +303,18 @@ fn deletions(observed: &Observed<'_>, groups: Vec<(GroupKey, Seen)>) -> Vec<Step
         .collect()
 }
 
-/// How often a native group of this job was begun: pods of a running job name theirs, a waiting one takes the first name
-/// that is free.
-pub(super) fn attempt(observed: &Observed<'_>, back_end: BackEnd, group: &PodGroup) -> u32 {
-    let BackEnd::Native(version) = back_end else {
-        return 0;
-    };
-    let named = marked(observed.kind, observed.object()).map(|(_, name)| name);
-    let fits = |attempt: &u32| {
-        let names = native::names(group, version, *attempt);
-        let name = match version {
-            NativeVersion::V1alpha1 => names.workload,
-            NativeVersion::V1alpha2 | NativeVersion::V1alpha3 | NativeVersion::V1beta1 => names.pod_group,
-        };
-        if !observed.is_suspended() {
-            return named == Some(name.as_str());
-        }
-        let found = observed.groups.group(&key_named(observed, back_end, &name));
-        found.is_none_or(|seen| standing(&seen.object, &group.job) == Standing::Ours)
-    };
-    (0..MOST_ATTEMPTS).find(fits).unwrap_or(0)
-}
-
-fn group_name(wanted: &Wanted) -> &str {
+pub(super) fn group_name(wanted: &Wanted) -> &str {
     wanted.gang.marks.group_name(&wanted.gang.pod_group.name)
 }
 
-/// Whether the templates tie their pods to the group.
-fn is_marked(observed: &Observed<'_>, marks: &Marks) -> bool {
-    marks
-        .clone()
-        .only_metadata()
-        .patch(observed.object())
-        .0
-        .is_empty()
-}
-
-fn pods(observed: &Observed<'_>, group: &str) -> PodCount {
+pub(super) fn pods(observed: &Observed<'_>, group: &str) -> PodCount {
     observed
         .groups
         .pods(&observed.key.namespace, &group.into(), &observed.key.name)
 }
 
-/// A native group that waits says nothing on its pods, so it is said on the job.
-fn waits(observed: &Observed<'_>, wanted: &Wanted) -> Option<Notice> {
-    let BackEnd::Native(_) = wanted.back_end else {
-        return None;
-    };
-    let pods = pods(observed, group_name(wanted));
-    if pods.active == 0 || pods.bound > 0 {
-        return None;
-    }
-    let group = native_group(observed, wanted)?.object;
-    let needed = native::min_count(&group)?;
-    let sentence = if u64::from(pods.active) < needed {
-        // Without the number of those that are there: it would be another Event for each pod.
-        format!("not all of {needed} pods are there yet; before that, none of them is scheduled")
-    } else {
-        let conditions = group.pointer("/status/conditions")?.as_array()?;
-        let waits = conditions
-            .iter()
-            .find(|condition| condition["status"] == "False")?;
-        waits["message"].as_str()?.to_owned()
-    };
-    Some(Notice::new(Reason::WaitingForGang, sentence))
-}
-
-/// The PodGroup that stands there.
-fn native_group(observed: &Observed<'_>, wanted: &Wanted) -> Option<Seen> {
-    observed
-        .groups
-        .group(&key_named(observed, wanted.back_end, group_name(wanted)))
-}
-
 /// Where the group of this name is: with Kubernetes 1.35 it is the Workload.
-fn key_named(observed: &Observed<'_>, back_end: BackEnd, name: &str) -> GroupKey {
+pub(super) fn key_named(observed: &Observed<'_>, back_end: BackEnd, name: &str) -> GroupKey {
     let api = match back_end {
         BackEnd::Coscheduling => COSCHEDULING,
         BackEnd::Volcano => VOLCANO,

@@ -1,5 +1,6 @@
 //! What is seen of a job -> the next steps, one test for each row of the life of a PodGroup.
 
+mod marks;
 mod scene;
 
 use std::collections::BTreeSet;
@@ -221,15 +222,19 @@ fn a_hold_ends_where_nothing_is_to_wait_for() {
         label: None,
         ..Scene::of(held())
     };
-    assert_eq!(label_gone.words(), "release [2]");
+    assert_eq!(
+        label_gone.words(),
+        "mark [4]",
+        "the names of its scheduler go first"
+    );
     let dispatched = Scene {
         dispatched: true,
         ..Scene::of(held())
     };
-    assert_eq!(dispatched.words(), "release [2], say GangUnsupported");
+    assert_eq!(dispatched.words(), "mark [4], say GangUnsupported");
     let mut no_policy = Scene::of(held());
     no_policy.job["spec"]["runPolicy"]["schedulingPolicy"] = Value::Null;
-    assert_eq!(no_policy.words(), "release [2]");
+    assert_eq!(no_policy.words(), "mark [4]");
     let mut unreadable = Scene::of(held());
     unreadable.job["spec"]["runPolicy"]["schedulingPolicy"] = json!({"minResources": {"cpu": "1.5.0"}});
     assert_eq!(unreadable.words(), "release [2], say InvalidJob");
