@@ -276,7 +276,10 @@ fn effect(step: &Step, before: Option<&Seen>) -> Option<(&'static str, String)> 
         Step::Create { object: made, .. } => Some(("PodGroupCreated", format!("made {}", object(made)))),
         Step::Update { object: made, .. } => {
             let fields = before.map_or_else(Vec::new, |seen| changes(&seen.object, made));
-            let message = format!("{}: {} is what the job says", object(made), fields.join(", "));
+            let message = match &fields[..] {
+                [] => format!("{} is as the job says", object(made)),
+                fields => format!("{}: {} is as the job says", object(made), fields.join(", ")),
+            };
             Some(("PodGroupUpdated", message))
         }
         Step::Delete { key, .. } => Some(("PodGroupDeleted", format!("deleted {} {}", key.plural, key.name))),

@@ -33,59 +33,74 @@ pub(super) fn plan(observed: &Observed<'_>, wanted: &Wanted, now: Instant) -> Pl
         .marks
         .clone()
         .with_pod_group(group_name(wanted).to_owned());
-    let mut plan = match (observed.is_suspended(), Edits::marking(observed, marks.clone())) {
-        (true, Err(notice)) => Plan {
-            steps: match observed.is_held() {
-                true => vec![patches::release(observed, Vec::new())],
-                false => over(observed),
-            },
-            notices: vec![notice],
-            ..Plan::default()
-        },
-        (true, Ok(edits)) if observed.is_held() => match group_steps(observed, wanted) {
-            Next::Plan(plan) => *plan,
-            Next::Standing => step(
-                edits
-                    .before_the_last(observed, now)
-                    .unwrap_or_else(|| patches::release(observed, edits.all)),
-            ),
-        },
-        // Suspended by somebody else: what we made goes once its pods are gone, and the templates get their marks before
-        // he resumes the job, for he does not wait for us.
-        (true, Ok(edits)) => {
-            let mut steps = over(observed);
-            if steps.is_empty() && living(observed) == 0 {
-                let next = edits.before_the_last(observed, now);
-                steps.extend(next.or_else(|| patches::templates(observed, edits.all)));
-            }
-            Plan {
-                steps,
-                ..Plan::default()
-            }
-        }
-        (false, edits) if !is_marked(observed, &marks) => {
+    let mut plan = match observed.is_suspended() {
+        true => suspended(observed, wanted, marks, now),
+        false if is_marked(observed, &marks) => running(observed, wanted),
+        false => {
             let sentence = "its pods do not name a PodGroup, since it started before Portcullis saw it; suspend and resume it";
-            let notice = edits.err();
-            Plan {
-                notices: vec![notice.unwrap_or_else(|| Notice::new(Reason::NotGangScheduled, sentence))],
-                ..Plan::default()
-            }
+            let notice = Edits::marking(observed, marks).err();
+            say(notice.unwrap_or_else(|| Notice::new(Reason::NotGangScheduled, sentence)))
         }
-        (false, _) => match group_steps(observed, wanted) {
-            Next::Plan(plan) => *plan,
-            Next::Standing => {
-                let waits = natives::waits(observed, wanted);
-                Plan {
-                    // Nothing changes while it waits, and an Event may be lost, or be too old to be kept.
-                    look_again: waits.as_ref().map(|_| LOOK_AGAIN),
-                    notices: waits.into_iter().collect(),
-                    ..Plan::default()
-                }
-            }
-        },
     };
     plan.notices.splice(0..0, wanted.gang.notices.iter().cloned());
     plan
+}
+
+fn suspended(observed: &Observed<'_>, wanted: &Wanted, marks: Marks, now: Instant) -> Plan {
+    let edits = match (Edits::marking(observed, marks), observed.is_held()) {
+        (Ok(edits), _) => edits,
+        (Err(notice), true) => {
+            return Plan {
+                steps: vec![patches::release(observed, Vec::new())],
+                ..say(notice)
+            };
+        }
+        (Err(notice), false) => {
+            return Plan {
+                steps: over(observed),
+                ..say(notice)
+            };
+        }
+    };
+    if observed.is_held() {
+        return match group_steps(observed, wanted) {
+            Next::Plan(plan) => *plan,
+            Next::Standing => {
+                let next = edits.before_the_last(observed, now);
+                step(next.unwrap_or_else(|| patches::release(observed, edits.all)))
+            }
+        };
+    }
+    // By somebody else: what we made goes once its pods are gone, and the templates get their marks before he resumes the
+    // job, for he does not wait for us.
+    let mut steps = over(observed);
+    if steps.is_empty() && living(observed) == 0 {
+        let next = edits.before_the_last(observed, now);
+        steps.extend(next.or_else(|| patches::templates(observed, edits.all)));
+    }
+    Plan {
+        steps,
+        ..Plan::default()
+    }
+}
+
+fn running(observed: &Observed<'_>, wanted: &Wanted) -> Plan {
+    match (group_steps(observed, wanted), natives::waits(observed, wanted)) {
+        (Next::Plan(plan), _) => *plan,
+        (Next::Standing, None) => Plan::default(),
+        (Next::Standing, Some(notice)) => Plan {
+            // Nothing changes while it waits, and an Event may be lost, or be too old to be kept.
+            look_again: Some(LOOK_AGAIN),
+            ..say(notice)
+        },
+    }
+}
+
+fn say(notice: Notice) -> Plan {
+    Plan {
+        notices: vec![notice],
+        ..Plan::default()
+    }
 }
 
 fn step(step: Step) -> Plan {
@@ -117,12 +132,11 @@ impl Next {
         Self::Plan(Box::new(self::step(step)))
     }
 
-    fn wait(notice: Option<Notice>) -> Self {
+    fn wait(notice: Notice) -> Self {
         Self::Plan(Box::new(Plan {
-            notices: notice.into_iter().collect(),
             look_again: Some(LOOK_AGAIN),
             keeps_hold: true,
-            ..Plan::default()
+            ..say(notice)
         }))
     }
 }
@@ -193,16 +207,16 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
                 ));
             }
             Standing::Terminating | Standing::Stale => {
-                return Next::wait(Some(Notice::new(
+                return Next::wait(Notice::new(
                     Reason::WaitingForOldGroup,
                     format!(
                         "{} {name} of an earlier start or job of this name is going; if it stays, look at its finalizers",
                         text(&object, "kind")
                     ),
-                )));
+                ));
             }
             Standing::Foreign => {
-                return Next::wait(Some(conflict(observed, &seen.object)));
+                return Next::wait(conflict(observed, &seen.object));
             }
         }
     }
@@ -244,7 +258,7 @@ fn adopted(observed: &Observed<'_>, wanted: &Wanted) -> Next {
         "the job waits for {} {}, which {state}; create it, or correct the annotation {ADOPT_PODGROUP}",
         key.plural, key.name
     );
-    Next::wait(Some(Notice::new(Reason::WaitingForPodGroup, sentence)))
+    Next::wait(Notice::new(Reason::WaitingForPodGroup, sentence))
 }
 
 fn has_changed(back_end: BackEnd, live: &Value, wanted: &Value) -> bool {
