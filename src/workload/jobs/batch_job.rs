@@ -44,6 +44,10 @@ impl JobKind for BatchJob {
         &["spec", "suspend"]
     }
 
+    fn has_fixed_templates(&self) -> bool {
+        true
+    }
+
     fn is_finished(&self, job: &Value) -> bool {
         has_condition(job, &["Complete", "Failed"])
     }

@@ -66,6 +66,10 @@ impl JobKind for JobSet {
         &["spec", "suspend"]
     }
 
+    fn has_fixed_templates(&self) -> bool {
+        true
+    }
+
     fn is_finished(&self, job: &Value) -> bool {
         has_condition(job, &["Completed", "Failed"])
     }
