@@ -108,6 +108,18 @@ impl ClusterApi {
         self.call(Method::GET, path, "application/json", Vec::new()).await
     }
 
+    /// Who wrote which fields of an object: `metadata.managedFields`, which all other answers are without.
+    ///
+    /// # Errors
+    /// [`CallError`]; 404 is `Answered`.
+    pub async fn managed_fields(&self, path: &str) -> Result<Value, CallError> {
+        let text = self
+            .text(Method::GET, path, "application/json", Vec::new())
+            .await?;
+        let mut object: Value = serde_json::from_str(&text).map_err(CallError::Unreadable)?;
+        Ok(object["metadata"]["managedFields"].take())
+    }
+
     /// Creates one object.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub use enrich::{GANGS_PATH, MUTATE_PATH};
 
 use crate::names::{DISPATCH, GANG, NAMESPACE, PORTCULLIS};
-use crate::workload::{Treatment, WORKLOAD_KINDS};
+use crate::workload::{Resource, Treatment, WORKLOAD_KINDS};
 
 /// How the layers are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,14 +226,10 @@ fn rule(group: &str, version: &str, resources: &[&str], operations: &[&str], sco
     })
 }
 
-/// One rule for each group and version of the kinds that admission treats so.
-fn rules(treatment: Treatment, operations: &[&str]) -> Vec<Value> {
+/// One rule for each group and version.
+fn rules_of(kinds: impl Iterator<Item = Resource>, operations: &[&str]) -> Vec<Value> {
     let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for kind in WORKLOAD_KINDS
-        .iter()
-        .filter(|kind| kind.treatment() == treatment)
-        .map(|kind| kind.resource())
-    {
+    for kind in kinds {
         match rules
             .iter_mut()
             .find(|(group, version, _)| (*group, *version) == (kind.group, kind.version))
@@ -246,6 +242,12 @@ fn rules(treatment: Treatment, operations: &[&str]) -> Vec<Value> {
         .iter()
         .map(|(group, version, resources)| rule(group, version, resources, operations, "Namespaced"))
         .collect()
+}
+
+/// Rules for the kinds that admission treats so.
+fn rules(treatment: Treatment, operations: &[&str]) -> Vec<Value> {
+    let kinds = WORKLOAD_KINDS.iter().filter(|kind| kind.treatment() == treatment);
+    rules_of(kinds.map(|kind| kind.resource()), operations)
 }
 
 /// Kinds whose template is marked, when they are created and when they are changed.

@@ -134,6 +134,10 @@ impl GangKind for BatchJob {
     fn own_group(&self) -> Option<&'static [&'static str]> {
         Some(&["spec", "scheduling"])
     }
+
+    fn has_fixed_templates(&self) -> bool {
+        true
+    }
 }
 
 /// Why the selector and its labels are not copied.

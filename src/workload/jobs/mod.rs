@@ -159,6 +159,12 @@ pub trait GangKind: JobKind {
         false
     }
 
+    /// Whether only labels, annotations and the like of its templates can change while it is suspended, and no scheduler's
+    /// name.
+    fn has_fixed_templates(&self) -> bool {
+        false
+    }
+
     /// Where the job itself describes a group to the scheduler, if users can do that in this kind.
     fn own_group(&self) -> Option<&'static [&'static str]> {
         None
