@@ -130,7 +130,7 @@ fn unschedulable(
     match (waited >= limit, elsewhere) {
         (true, true) => {
             let reason = mirror::waiting_reason(&json(&remote.json))
-                .unwrap_or_else(|| "not scheduled, without a word why".to_owned());
+                .unwrap_or_else(|| "its scheduler gave no reason".to_owned());
             let step = Step::TakeBack {
                 remote: target(worker, remote),
                 resource_version: remote.resource_version.clone(),
