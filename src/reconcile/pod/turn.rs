@@ -178,6 +178,13 @@ impl Turns {
                 });
                 End::Again
             }
+            (Step::Commit { .. } | Step::Mirror { .. }, _) if observed.memory.write_refused.is_some() => {
+                // A write was taken: what was refused before is over, or is refused again.
+                self.world
+                    .memories
+                    .change(key, |memory| memory.write_refused = None);
+                End::Again
+            }
             (Step::Open { .. }, _) => {
                 self.world.memories.change(key, |memory| memory.passing = None);
                 self.metrics.opened();

@@ -11,6 +11,7 @@ use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
 use crate::reconcile::pod::local::PodKey;
 use crate::reconcile::pod::observed::{Observed, Verdict};
+use crate::reconcile::pod::plan::WRITE_REFUSED;
 use crate::reconcile::step::{ENDED_HERE, Step};
 use crate::reconcile::turns::{Turn, pause};
 
@@ -54,7 +55,13 @@ impl Turns {
             Failure::Content { message } => {
                 tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
                 if let Some(local) = &observed.local {
-                    self.notes.warn(local, "WriteRefused", &message);
+                    self.notes.warn(local, WRITE_REFUSED, &message);
+                    // An uncommitted pod whose condition is refused goes on to its commit all the same.
+                    if matches!(step, Step::Commit { .. }) || local.committed().is_some() {
+                        self.world
+                            .memories
+                            .change(key, |memory| memory.write_refused = Some(message));
+                    }
                 }
                 Turn::failed(pause(failures).max(NOT_YET))
             }
