@@ -57,11 +57,13 @@ chaos: ## Everything goes wrong at once for CHAOS_SECONDS (300); CHAOS_SEED repe
 MUTANTS_VERSION = 27.1.0
 MUTANTS = $${XDG_CACHE_HOME:-$$HOME/.cache}/portcullis-tools/cargo-mutants-$(MUTANTS_VERSION)
 
+# Its globs; `make mutants MUTATE='src/admission/validate.rs src/placement/**'` does a part.
+MUTATE ?= src/workload/** src/gang/** src/quantity/** src/pod/** src/placement/** src/reconcile/pod/plan.rs src/reconcile/pod/plan/** \
+  src/admission/decide.rs src/admission/mutate.rs src/admission/mutate/** src/admission/validate.rs
+
 .PHONY: mutants
 
-mutants: ## Changes the pure folders in every small way; each change should fail a test (hours; not in CI)
+mutants: ## Changes the pure folders in every small way; each change should fail a test (hours; MUTATE: a part; not in CI)
 	@test -x $(MUTANTS)/bin/cargo-mutants || \
 	  cargo install --quiet --locked cargo-mutants --version $(MUTANTS_VERSION) --root $(MUTANTS)
-	@PATH=$(MUTANTS)/bin:$$PATH cargo mutants --package portcullis \
-	  -f 'src/workload/**' -f 'src/gang/**' -f 'src/quantity/**' -f 'src/pod/**' -f 'src/placement/**' -f 'src/reconcile/pod/plan.rs' -f 'src/reconcile/pod/plan/**' \
-	  -f 'src/admission/decide.rs' -f 'src/admission/mutate/**' -f 'src/admission/validate.rs' -- --lib --test it
+	@PATH=$(MUTANTS)/bin:$$PATH cargo mutants --package portcullis $(foreach glob,$(MUTATE),-f '$(glob)') --cargo-arg=--lib --cargo-arg=--test=it

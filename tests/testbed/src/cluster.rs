@@ -216,6 +216,14 @@ impl Cluster {
     /// # Errors
     /// It failed; the root cause is its stderr.
     pub async fn kubectl_with(&self, user: &str, args: &[&str], input: &str) -> Result<String> {
+        Ok(self.kubectl_output(user, args, input).await?.0)
+    }
+
+    /// As [`Self::kubectl_with`]; answers its stdout, and its stderr, where warnings are.
+    ///
+    /// # Errors
+    /// It failed; the root cause is its stderr.
+    pub async fn kubectl_output(&self, user: &str, args: &[&str], input: &str) -> Result<(String, String)> {
         let file = self.folder.join(format!("{}.kubeconfig", user.replace(':', "-")));
         if !file.exists() {
             self.kubeconfig_for(user).save(&file)?;
@@ -236,12 +244,13 @@ impl Cluster {
             child.wait_with_output()
         );
         let output = output.context("wait for kubectl")?;
+        let [out, words] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(anyhow!(words).context(format!("kubectl {}", args.join(" "))));
+            return Err(anyhow!(words.trim().to_owned()).context(format!("kubectl {}", args.join(" "))));
         }
         written.context("write to kubectl")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok((out, words))
     }
 
     /// Applies manifests as the administrator, server-side; the fields are his afterwards.

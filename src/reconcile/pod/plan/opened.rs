@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::local::{LocalPod, Phase, RemotePod};
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, json, local_target, mirror_pod_ips, target};
+use super::{Plan, json, local_target, mirror_pod_ips, say_refused, target};
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -21,6 +21,9 @@ pub(super) fn plan(
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
     if let (Some(rest), None) = (settling(observed, remote, now), &take_back) {
         return Plan::wait(rest).and_look_in(look_again);
+    }
+    if let Some(step) = say_refused(observed, local, true, now) {
+        return Plan::step(step);
     }
     let dispatched = Dispatched {
         status: true,
@@ -130,7 +133,7 @@ fn unschedulable(
     match (waited >= limit, elsewhere) {
         (true, true) => {
             let reason = mirror::waiting_reason(&json(&remote.json))
-                .unwrap_or_else(|| "not scheduled, without a word why".to_owned());
+                .unwrap_or_else(|| "its scheduler gave no reason".to_owned());
             let step = Step::TakeBack {
                 remote: target(worker, remote),
                 resource_version: remote.resource_version.clone(),
