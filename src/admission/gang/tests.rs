@@ -1,3 +1,5 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -43,28 +45,32 @@ fn check(label: &'static str, served: Option<Served>, plural: &str, object: &Val
         Some(both) => both,
         None => ("", "v1"),
     };
-    let review = json!({
-        "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
-        "request": {
-            "uid": "u", "operation": "CREATE", "namespace": "n", "name": "",
-            "kind": {"group": group, "version": version, "kind": object["kind"]},
-            "resource": {"group": group, "version": version, "resource": plural},
-            "userInfo": {"username": "jane"}, "object": object, "oldObject": null, "dryRun": false,
-        },
-    })
-    .to_string();
-    let review = Review::parse(review.as_bytes()).unwrap();
-    let said = match decide(&review, &Cluster { label, served }) {
-        Decision::Edit(_, edit, _) => {
-            let patch = serde_json::to_value(edit.patch).unwrap();
-            let lines = patch.as_array().unwrap().iter().map(|operation| {
-                let text = |key: &str| operation[key].as_str().unwrap_or_default().to_owned();
-                format!("{} {} {}", text("op"), text("path"), operation["value"])
-            });
-            lines.collect::<Vec<_>>().join("\n")
-        }
-        Decision::Leave(reason, warnings) => format!("{reason:?} {warnings:?}"),
-        Decision::Deny(denial) => format!("refused: {}", denial.sentence),
+    // In the order in which API servers write the fields: a new pod may be read on the way.
+    let (kind, user) = (&object["kind"], json!({"username": "jane"}));
+    let review = format!(
+        r#"{{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {{"uid": "u",
+        "kind": {{"group": "{group}", "version": "{version}", "kind": {kind}}},
+        "resource": {{"group": "{group}", "version": "{version}", "resource": "{plural}"}},
+        "namespace": "n", "operation": "CREATE", "userInfo": {user}, "object": {object}, "oldObject": null}}}}"#
+    );
+    let answer = crate::admission::admit_gang(review.as_bytes(), &Cluster { label, served });
+    let body: Value = serde_json::from_slice(&answer.body).unwrap();
+    let response = &body["response"];
+    let said = if let Some(patch) = response["patch"].as_str() {
+        let patch = STANDARD.decode(patch).unwrap();
+        let operations: Vec<Value> = serde_json::from_slice(&patch).unwrap();
+        let lines = operations.iter().map(|operation| {
+            let text = |key: &str| operation[key].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", text("op"), text("path"), operation["value"])
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    } else if response["allowed"] == true {
+        answer.reason.to_owned()
+    } else {
+        format!(
+            "refused: {}",
+            response["status"]["message"].as_str().unwrap_or_default()
+        )
     };
     expected.assert_eq(&said);
 }
@@ -130,7 +136,7 @@ fn what_is_served_is_unknown_for_a_moment_and_a_job_is_held_meanwhile() {
     }
     let mut held = job(json!({"portcullis.dev/gang-scheduling": "true", HELD: TRUE}));
     held["spec"]["suspend"] = json!(true);
-    check("auto", None, "jobs", &held, expect![[r#"Ganged []"#]]);
+    check("auto", None, "jobs", &held, expect!["ganged"]);
     // Once it is known that nothing is served, there is nothing to wait for.
     check(
         "native",
@@ -141,7 +147,7 @@ fn what_is_served_is_unknown_for_a_moment_and_a_job_is_held_meanwhile() {
         add /spec/suspend false
         remove /metadata/annotations/portcullis.dev~1held null"#]],
     );
-    check("auto", None, "jobs", &job(json!({})), expect!["NoGang []"]);
+    check("auto", None, "jobs", &job(json!({})), expect!["no-gang"]);
     check(
         "nativ",
         None,
