@@ -3,13 +3,17 @@ TESTBED = cargo build --locked -p portcullis-testbed --bin testbed && cargo run 
 # The portcullis that the demo shows.
 PORTCULLIS ?= target/release/portcullis
 
-.PHONY: testbed-build testbed-build-gang clusters clusters-down demo demo-down
+.PHONY: testbed-build testbed-build-gang testbed-build-versions clusters clusters-down demo demo-down
 
 testbed-build: ## Builds etcd, the control plane, kubectl and KWOK, once per machine (minutes)
 	@tests/testbed/build.sh
 
 testbed-build-gang: ## Builds a gang scheduler and the operators of jobs as well (minutes more)
 	@tests/testbed/build.sh --gang
+
+testbed-build-versions: ## Builds the control planes of Kubernetes 1.36 and 1.35 as well (7 minutes each)
+	@tests/testbed/build.sh --version 1.36
+	@tests/testbed/build.sh --version 1.35
 
 clusters: ## Starts a manager and two workers, prints their kubeconfigs
 	@$(TESTBED) clusters
@@ -43,6 +47,11 @@ bench: ## Prints admission and translation (criterion), reviews over TLS (wrk), 
 
 test: ## All checks and tests, real clusters included
 	@tests/run.sh
+
+.PHONY: test-versions
+
+test-versions: ## Installation and native gangs on Kubernetes 1.36 and 1.35, whose control planes take 7 minutes each to build; not in `make test`
+	@cargo test --locked --test versions
 
 .PHONY: chaos faulty
 

@@ -22,7 +22,7 @@ use crate::kubeconfig::Kubeconfig;
 use crate::ledger::Ledger;
 use crate::process_id::ProcessId;
 use crate::program::{Life, Program};
-use crate::programs::Programs;
+use crate::programs::{KubeVersion, Programs};
 use crate::run_folder::new_run_folder;
 use operators::Operator;
 use parts::{Layout, Ports};
@@ -49,8 +49,10 @@ pub struct ClusterOptions {
     pub feature_gates: Vec<String>,
     /// Appended to kube-apiserver's command line.
     pub api_server_args: Vec<String>,
-    /// Kubernetes' own gangs: the gate `GenericWorkload` on all three, and `scheduling.k8s.io/v1beta1` served.
+    /// Kubernetes' own gangs: their gates on all three, and their version of `scheduling.k8s.io` served.
     pub native_gangs: bool,
+    /// Of the control plane and kubectl.
+    pub version: KubeVersion,
     /// Goes on after this process; `testbed down` ends it.
     pub detached: bool,
 }
@@ -66,6 +68,7 @@ impl ClusterOptions {
             feature_gates: Vec::new(),
             api_server_args: Vec::new(),
             native_gangs: false,
+            version: KubeVersion::default(),
             detached: false,
         }
     }
@@ -92,7 +95,8 @@ impl Cluster {
     /// # Errors
     /// A program ended or did not become ready; the message holds the end of its log.
     pub async fn start(options: ClusterOptions) -> Result<Self> {
-        tokio::task::spawn_blocking(Programs::ready).await??;
+        let version = options.version;
+        tokio::task::spawn_blocking(move || Programs::ready().and_then(|_| version.kube())).await??;
         let parent = options.folder.clone().map_or_else(new_run_folder, Ok)?;
         let folder = parent.join(&options.name);
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -228,7 +232,7 @@ impl Cluster {
         if !file.exists() {
             self.kubeconfig_for(user).save(&file)?;
         }
-        let mut child = tokio::process::Command::new(&Programs::ready()?.kube)
+        let mut child = tokio::process::Command::new(self.options.version.kube()?)
             .arg("kubectl")
             .arg(format!("--kubeconfig={}", file.display()))
             .args(args)
