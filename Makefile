@@ -3,13 +3,17 @@ TESTBED = cargo build --locked -p portcullis-testbed --bin testbed && cargo run 
 # The portcullis that the demo shows.
 PORTCULLIS ?= target/release/portcullis
 
-.PHONY: testbed-build testbed-build-gang clusters clusters-down demo demo-down
+.PHONY: testbed-build testbed-build-gang testbed-build-versions clusters clusters-down demo demo-down
 
 testbed-build: ## Builds etcd, the control plane, kubectl and KWOK, once per machine (minutes)
 	@tests/testbed/build.sh
 
 testbed-build-gang: ## Builds a gang scheduler and the operators of jobs as well (minutes more)
 	@tests/testbed/build.sh --gang
+
+testbed-build-versions: ## Builds the control planes of Kubernetes 1.36 and 1.35 as well (7 minutes each)
+	@tests/testbed/build.sh --version 1.36
+	@tests/testbed/build.sh --version 1.35
 
 clusters: ## Starts a manager and two workers, prints their kubeconfigs
 	@$(TESTBED) clusters
@@ -44,6 +48,11 @@ bench: ## Prints admission and translation (criterion), reviews over TLS (wrk), 
 test: ## All checks and tests, real clusters included
 	@tests/run.sh
 
+.PHONY: test-versions
+
+test-versions: ## Installation and native gangs on Kubernetes 1.36 and 1.35, whose control planes take 7 minutes each to build; not in `make test`
+	@cargo test --locked --test versions
+
 .PHONY: chaos faulty
 
 faulty: ## Builds portcullis with its test-only faults, for the tests that show what the judge of `make chaos` sees
@@ -57,11 +66,13 @@ chaos: ## Everything goes wrong at once for CHAOS_SECONDS (300); CHAOS_SEED repe
 MUTANTS_VERSION = 27.1.0
 MUTANTS = $${XDG_CACHE_HOME:-$$HOME/.cache}/portcullis-tools/cargo-mutants-$(MUTANTS_VERSION)
 
+# Its globs; `make mutants MUTATE='src/admission/validate.rs src/placement/**'` does a part.
+MUTATE ?= src/workload/** src/gang/** src/quantity/** src/pod/** src/placement/** src/reconcile/pod/plan.rs src/reconcile/pod/plan/** \
+  src/admission/decide.rs src/admission/mutate.rs src/admission/mutate/** src/admission/validate.rs
+
 .PHONY: mutants
 
-mutants: ## Changes the pure folders in every small way; each change should fail a test (hours; not in CI)
+mutants: ## Changes the pure folders in every small way; each change should fail a test (hours; MUTATE: a part; not in CI)
 	@test -x $(MUTANTS)/bin/cargo-mutants || \
 	  cargo install --quiet --locked cargo-mutants --version $(MUTANTS_VERSION) --root $(MUTANTS)
-	@PATH=$(MUTANTS)/bin:$$PATH cargo mutants --package portcullis \
-	  -f 'src/workload/**' -f 'src/gang/**' -f 'src/quantity/**' -f 'src/pod/**' -f 'src/placement/**' -f 'src/reconcile/pod/plan.rs' -f 'src/reconcile/pod/plan/**' \
-	  -f 'src/admission/decide.rs' -f 'src/admission/mutate/**' -f 'src/admission/validate.rs' -- --lib --test it
+	@PATH=$(MUTANTS)/bin:$$PATH cargo mutants --package portcullis $(foreach glob,$(MUTATE),-f '$(glob)') --cargo-arg=--lib --cargo-arg=--test=it

@@ -10,8 +10,8 @@ use super::decide::{Decision, Denial, Edit, Reason, Rule, Warning};
 use super::review::{Operation, Review};
 use crate::gang::hold::{self, KUEUE_QUEUE, add, path};
 use crate::gang::{
-    self, BackEnd, Choice, ClusterFacts, Decision as Ganging, Gang, Moment, NativeVersion, Notice, PodMark,
-    Served, Subject, choose, native,
+    self, BackEnd, Choice, ClusterFacts, Decision as Ganging, Family, Gang, Moment, NativeVersion, Notice,
+    Served, Subject, Wanted, choose, native,
 };
 use crate::names::{GANG_SCHEDULER, HELD, POD_GROUP, TRUE};
 use crate::workload::jobs::{GangKind, InvalidField, gang_kind_of};
@@ -22,8 +22,8 @@ pub trait GangFacts: Send + Sync {
     fn label(&self, namespace: &str) -> Option<Arc<str>>;
     /// Pods of the namespace are dispatched to workers.
     fn is_dispatched(&self, namespace: &str) -> bool;
-    /// The gang schedulers of this cluster.
-    fn served(&self) -> Served;
+    /// The gang schedulers of this cluster; none: it has not said yet.
+    fn served(&self) -> Option<Served>;
     /// Classes and configuration.
     fn cluster(&self) -> Arc<ClusterFacts>;
 }
@@ -88,13 +88,16 @@ struct Job<'r> {
     object: &'r Value,
     label: &'r str,
     dispatched: bool,
-    served: Served,
+    served: Option<Served>,
     cluster: &'r ClusterFacts,
     seed: &'r str,
 }
 
 impl Job<'_> {
     fn create(&self) -> Decision {
+        if self.served.is_none() {
+            return self.create_unseen();
+        }
         let (back_end, gang) = match self.ganging(self.object) {
             Ok(Ok(found)) => found,
             Ok(Err(notice)) => return self.edited(Reason::NoGang, self.unhold(), &[notice]),
@@ -115,6 +118,22 @@ impl Job<'_> {
         self.edited(Reason::Ganged, operations, &gang.notices)
     }
 
+    /// What the cluster serves is not known, in the first moment of the process or of the first namespace with a label. So the
+    /// job is held without marks, as the policy in the API server does, and the reconciler does the rest.
+    fn create_unseen(&self) -> Decision {
+        let wanted = match gang::wanted(self.kind, self.object, self.label, &self.cluster.settings) {
+            Ok(Ok(wanted)) => wanted,
+            Ok(Err(notice)) => return self.edited(Reason::NoGang, self.unhold(), &[notice]),
+            Err(error) => return Decision::Deny(error.into()),
+        };
+        let is_native = !matches!(wanted, Wanted::One(Family::Coscheduling | Family::Volcano));
+        let operations = match !self.dispatched && self.holds(is_native) {
+            true => self.hold(),
+            false => self.unhold(),
+        };
+        self.edited(Reason::Ganged, operations, &[])
+    }
+
     fn update(&self, old: &Value) -> Decision {
         let suspended = |object: &Value| hold::is_suspended(self.kind, object);
         let mut operations = Vec::new();
@@ -133,7 +152,8 @@ impl Job<'_> {
 
     /// The gang of the job in this form, or why it has none.
     fn ganging(&self, object: &Value) -> Result<Result<(BackEnd, Gang), Notice>, InvalidField> {
-        let back_end = match choose(self.kind, object, self.label, self.served, &self.cluster.settings)? {
+        let served = self.served.unwrap_or_default();
+        let back_end = match choose(self.kind, object, self.label, served, &self.cluster.settings)? {
             Choice::Alone(notice) => return Ok(Err(notice)),
             Choice::Use(back_end) => back_end,
             Choice::NotServed(family) => {
@@ -222,16 +242,24 @@ fn pod(pod: &Value, facts: &dyn GangFacts) -> Decision {
     ) else {
         return Decision::Leave(Reason::NoGang, Vec::new());
     };
-    let mark = match facts.served().native {
-        Some(NativeVersion::V1alpha1) => PodMark::WorkloadRef {
+    let mark = |version| {
+        let pod_group = match version {
+            NativeVersion::V1alpha1 => native::TEMPLATE,
+            NativeVersion::V1alpha2 | NativeVersion::V1alpha3 | NativeVersion::V1beta1 => group,
+        };
+        let names = native::Names {
             workload: group.to_owned(),
-            pod_group: native::TEMPLATE.to_owned(),
-        },
-        Some(_) | None => PodMark::SchedulingGroup {
-            pod_group: group.to_owned(),
-        },
+            pod_group: pod_group.to_owned(),
+        };
+        native::pod_mark(names, version).patch(pod).0
     };
-    let patch = mark.patch(pod);
+    // The field cannot be added later, and the API server drops the one that it does not know.
+    let native = facts.served().and_then(|served| served.native);
+    let operations = match native {
+        Some(version) => mark(version),
+        None => [mark(NativeVersion::V1beta1), mark(NativeVersion::V1alpha1)].concat(),
+    };
+    let patch = Patch(operations);
     if patch.0.is_empty() {
         return Decision::Leave(Reason::Complete, Vec::new());
     }
@@ -251,3 +279,6 @@ impl From<InvalidField> for Denial {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,20 +21,23 @@ pub use review::{Operation, Review};
 
 /// Answers one AdmissionReview about a job of a gang namespace, or a pod of a native group.
 pub fn admit_gang(body: &[u8], facts: &dyn gang::GangFacts) -> Answer {
-    answer(body, |review| gang::decide(review, facts))
+    answer(Review::parse_as_text(body), |review| gang::decide(review, facts))
 }
 
 /// Answers one AdmissionReview: the whole pipeline, pure, for the mutating webhook.
 ///
 /// Never panics: a fault of ours becomes a 500 that carries the request's UID, so that `failurePolicy` decides.
 pub fn admit(body: &[u8], facts: &dyn NamespaceFacts) -> Answer {
-    answer(body, |review| {
+    answer(Review::parse(body), |review| {
         decide::decide(review, &Facts::gather(review, facts))
     })
 }
 
-fn answer(body: &[u8], decide: impl Fn(&Review<'_>) -> decide::Decision) -> Answer {
-    let review = match Review::parse(body) {
+fn answer(
+    review: Result<Review<'_>, review::UnreadableReview>,
+    decide: impl Fn(&Review<'_>) -> decide::Decision,
+) -> Answer {
+    let review = match review {
         Ok(review) => review,
         Err(error) => return respond::bad_review(&error),
     };

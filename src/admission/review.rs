@@ -232,29 +232,41 @@ narrow! {
 }
 
 impl<'a> Review<'a> {
-    /// Reads the envelope. The objects stay text until somebody needs them.
+    /// Reads the envelope. The objects stay text until somebody needs them, but for a new pod: that is read at once.
     ///
     /// # Errors
     /// If the body is no review of the one version that is answered, or has no UID to answer to.
     pub fn parse(body: &'a [u8]) -> Result<Self, UnreadableReview> {
-        let (api_version, kind, request) = match serde_json::from_slice::<EagerEnvelope<'a>>(body) {
-            Ok(review) => (
-                review.api_version,
-                review.kind,
+        match serde_json::from_slice::<EagerEnvelope<'a>>(body) {
+            Ok(review) => Self::of(
+                &review.api_version,
+                &review.kind,
                 review.request.map(|Eager(request)| request),
             ),
             // The object may be what is wrong: then the review can be answered, and with the field.
-            Err(_) => {
-                let review: PatientEnvelope<'a> =
-                    serde_json::from_slice(body).map_err(UnreadableReview::Json)?;
-                (
-                    review.api_version,
-                    review.kind,
-                    review.request.map(|Patient(request)| request),
-                )
-            }
-        };
-        let (api_version, kind) = (or_empty(&api_version), or_empty(&kind));
+            Err(_) => Self::parse_as_text(body),
+        }
+    }
+
+    /// As [`Self::parse`], but a new pod stays text too.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_as_text(body: &'a [u8]) -> Result<Self, UnreadableReview> {
+        let review: PatientEnvelope<'a> = serde_json::from_slice(body).map_err(UnreadableReview::Json)?;
+        Self::of(
+            &review.api_version,
+            &review.kind,
+            review.request.map(|Patient(request)| request),
+        )
+    }
+
+    fn of(
+        api_version: &Option<Text<'_>>,
+        kind: &Option<Text<'_>>,
+        request: Option<Request<'a>>,
+    ) -> Result<Self, UnreadableReview> {
+        let (api_version, kind) = (or_empty(api_version), or_empty(kind));
         if (api_version, kind) != (API_VERSION, KIND) {
             let found = format!("{} of {}", shorten(kind), shorten(api_version));
             return Err(UnreadableReview::Version { found });
@@ -317,7 +329,7 @@ impl<'a> Review<'a> {
         self.request.user.as_ref().map_or("", |user| or_empty(&user.name))
     }
 
-    /// The object as it would be stored, as text; none if it is a new pod that was read already.
+    /// The object as it would be stored, as text; none if it is a new pod that [`Self::parse`] has read already.
     #[must_use]
     pub fn object(&self) -> Option<&'a RawValue> {
         match self.request.object {

@@ -253,6 +253,12 @@ mod tests {
             ALICE,
             expect!["spec.schedulingGates: UNGATED"],
         );
+        let not_controlled = pod(json!({"ownerReferences": [{"kind": "DaemonSet"}]}), json!({}));
+        check(
+            not_controlled,
+            DAEMON_SETS,
+            expect!["spec.schedulingGates: UNGATED"],
+        );
         check(
             owned("ReplicaSet"),
             DAEMON_SETS,
@@ -304,6 +310,12 @@ mod tests {
     fn keys_in_templates_are_refused_unless_a_controller_made_them() {
         let mut forged = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "x"}});
         forged["spec"]["template"]["metadata"]["annotations"] = json!({"portcullis.dev/cluster": "a"});
+        check(
+            forged.clone(),
+            ALICE,
+            expect!["spec.template.metadata: TEMPLATE_KEYS(portcullis.dev/cluster)"],
+        );
+        forged["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "controller": false}]);
         check(
             forged.clone(),
             ALICE,

@@ -153,25 +153,44 @@ pub fn choose(
     served: Served,
     settings: &GangSettings,
 ) -> Result<Choice, InvalidField> {
-    if let Some(notice) = opt_in::alone(kind, job, settings)? {
-        return Ok(Choice::Alone(notice));
-    }
-    let annotation = Field::root(job).at(&["metadata", "annotations", GANG_SCHEDULER]);
-    let (wanted, path) = match annotation.text()? {
-        Some(text) => (text, annotation.path().to_string()),
-        None => (label, format!("label {GANG} of the namespace")),
-    };
-    let invalid = |problem| InvalidField {
-        path: path.clone(),
-        problem,
-    };
-    let family = match wanted.parse::<Wanted>().map_err(invalid)? {
-        Wanted::One(family) => family,
-        Wanted::Auto => automatic(kind, job, served, settings)?.map_err(invalid)?,
+    let family = match wanted(kind, job, label, settings)? {
+        Err(notice) => return Ok(Choice::Alone(notice)),
+        Ok(Wanted::One(family)) => family,
+        Ok(Wanted::Auto) => {
+            let (_, path) = asked(job, label)?;
+            automatic(kind, job, served, settings)?.map_err(|problem| InvalidField { path, problem })?
+        }
     };
     Ok(served
         .back_end(family)
         .map_or(Choice::NotServed(family), Choice::Use))
+}
+
+/// What a job asks for, or why it is no gang of ours.
+///
+/// # Errors
+/// As [`choose`], as far as the job and the label tell.
+pub fn wanted(
+    kind: &dyn GangKind,
+    job: &Value,
+    label: &str,
+    settings: &GangSettings,
+) -> Result<Result<Wanted, Notice>, InvalidField> {
+    if let Some(notice) = opt_in::alone(kind, job, settings)? {
+        return Ok(Err(notice));
+    }
+    let (text, path) = asked(job, label)?;
+    let wanted = text.parse().map_err(|problem| InvalidField { path, problem })?;
+    Ok(Ok(wanted))
+}
+
+/// The text that chooses, and where it stands.
+fn asked<'t>(job: &'t Value, label: &'t str) -> Result<(&'t str, String), InvalidField> {
+    let annotation = Field::root(job).at(&["metadata", "annotations", GANG_SCHEDULER]);
+    Ok(match annotation.text()? {
+        Some(text) => (text, annotation.path().to_string()),
+        None => (label, format!("label {GANG} of the namespace")),
+    })
 }
 
 fn automatic(

@@ -28,7 +28,7 @@ pub mod volcano;
 #[cfg(test)]
 mod tests;
 
-pub use back_end::{BackEnd, Choice, Family, Served, Wanted, choose};
+pub use back_end::{BackEnd, Choice, Family, Served, Wanted, choose, wanted};
 pub use facts::{ClusterFacts, ContainerDefaults, ElasticMin, GangSettings, NameStyle, PriorityClasses};
 pub use group_label::{marked, unmarked};
 pub use marks::{Marks, PodMark, TemplateMarks};

@@ -217,33 +217,35 @@ pub fn min_count_for(min_member: u32, unfinished_and_coming: u32) -> u32 {
     min_member.min(unfinished_and_coming).max(1)
 }
 
-/// A pod that is only tried (`dryRun: All`): if the answer lacks the mark, the feature gate is off, though the API is
-/// served.
+/// A pod that is only tried (`dryRun: All`), with the mark of every version. The API server drops marks that it does not
+/// know, and those whose feature gate is off, though the API is served.
 #[must_use]
-pub fn probe(version: NativeVersion) -> Value {
-    let mark = pod_mark(
-        Names {
-            workload: "portcullis-probe".to_owned(),
-            pod_group: "portcullis-probe".to_owned(),
-        },
-        version,
-    );
-    let (field, value) = mark.field();
-    json!({
+pub fn probe() -> Value {
+    let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "portcullis-probe-"},
-        "spec": {field: value, "containers": [{"name": "probe", "image": "probe"}]},
-    })
+        "spec": {"containers": [{"name": "probe", "image": "probe"}]},
+    });
+    for version in NativeVersion::ALL {
+        let (field, value) = probed(version).field();
+        pod["spec"][field] = value;
+    }
+    pod
 }
 
-/// Whether the answer to [`probe`] shows that pods can be in groups.
+/// Whether the answer to [`probe`] shows that pods can be in groups of this version.
 #[must_use]
 pub fn is_enabled(version: NativeVersion, answer: &Value) -> bool {
-    let probe = probe(version);
-    let spec = |pod: &Value, key: &str| pod["spec"].get(key).cloned();
-    ["schedulingGroup", "workloadRef"]
-        .into_iter()
-        .all(|key| match spec(&probe, key) {
-            None => true,
-            wanted => spec(answer, key) == wanted,
-        })
+    let (field, value) = probed(version).field();
+    answer["spec"].get(field) == Some(&value)
+}
+
+fn probed(version: NativeVersion) -> PodMark {
+    let name = || "portcullis-probe".to_owned();
+    pod_mark(
+        Names {
+            workload: name(),
+            pod_group: name(),
+        },
+        version,
+    )
 }

@@ -1,20 +1,17 @@
 //! All reconcilers of one process, wired: watches fill the world, turns empty the queue.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::events::Notes;
 use super::execute::Executor;
-use super::pod::local::PairKey;
 use super::pod::metrics::PodMetrics;
-use super::pod::turn::{Turn, Turns};
+use super::pod::turn::Turns;
 use super::pod::world::World;
-use super::{cluster, kinds, manager};
+use super::{cluster, kinds, manager, turns};
 use crate::cluster::client::Clients;
 use crate::cluster::leading::Leading;
 
@@ -39,12 +36,7 @@ pub async fn run(
 ) {
     let (notes, send_notes) = Notes::new(clients.calls.client().clone());
     let executor = Executor::new(clients.calls.clone(), &world, options.concurrency, leading);
-    let turns = Arc::new(Turns::new(
-        world.clone(),
-        executor,
-        notes.clone(),
-        options.metrics,
-    ));
+    let pod_turns = Turns::new(world.clone(), executor, notes.clone(), options.metrics);
     let mut tasks = JoinSet::new();
     let listed = lists(world.clone(), ready);
     tasks.spawn(manager::keep(
@@ -62,15 +54,7 @@ pub async fn run(
         listed,
         stop.clone(),
     ));
-    let failures: Arc<Mutex<HashMap<PairKey, u32>>> = Arc::default();
-    for _ in 0..options.concurrency {
-        tasks.spawn(take_turns(
-            world.clone(),
-            turns.clone(),
-            failures.clone(),
-            stop.clone(),
-        ));
-    }
+    turns::spawn(&mut tasks, pod_turns, options.concurrency, &stop);
     let notes_task = tokio::spawn(send_notes);
     while tasks.join_next().await.is_some() {}
     notes_task.abort();
@@ -85,42 +69,6 @@ fn lists(world: Arc<World>, ready: impl Fn() + Send + Sync + 'static) -> impl Fn
             world.ready.store(true, Ordering::Release);
             world.look_at_all();
             ready();
-        }
-    }
-}
-
-async fn take_turns(
-    world: Arc<World>,
-    turns: Arc<Turns>,
-    failures: Arc<Mutex<HashMap<PairKey, u32>>>,
-    stop: CancellationToken,
-) {
-    loop {
-        let key = tokio::select! {
-            () = stop.cancelled() => return,
-            key = world.queue.next() => key,
-        };
-        let failed = failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .copied()
-            .unwrap_or(0);
-        let Turn {
-            look_again,
-            failed: again,
-        } = turns.take(&key, failed).await;
-        {
-            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-            if again {
-                failures.insert(key.clone(), failed.saturating_add(1));
-            } else {
-                failures.remove(&key);
-            }
-        }
-        world.queue.done(&key);
-        if let Some(delay) = look_again {
-            world.queue.add_in(key, delay.max(Duration::from_millis(1)));
         }
     }
 }

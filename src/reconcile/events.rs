@@ -125,8 +125,8 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         let event = event(object, note, Timestamp::now());
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let events = Api::<Event>::namespaced(client.clone(), &namespace);
-        match events.create(&PostParams::default(), &event).await {
-            Ok(_) => {
+        match create(&events, &event).await {
+            Ok(()) => {
                 told.insert(topic, now);
             }
             Err(error) => tracing::debug!(
@@ -135,6 +135,27 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
                 error = chain(&error),
                 "event not sent"
             ),
+        }
+    }
+}
+
+/// Much is told only once, such as that a pod was taken back: what a busy API server did not take is tried again.
+async fn create(events: &Api<Event>, event: &Event) -> Result<(), kube::Error> {
+    let mut pauses = [500, 2000].map(Duration::from_millis).into_iter();
+    loop {
+        let error = match events.create(&PostParams::default(), event).await {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        let passes = match &error {
+            // Its name has the time in it, so it was this one, and its answer was lost.
+            kube::Error::Api(status) if status.code == 409 => return Ok(()),
+            kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+            _ => true,
+        };
+        match pauses.next().filter(|_| passes) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return Err(error),
         }
     }
 }
@@ -220,5 +241,45 @@ mod tests {
             "of what is in no namespace"
         );
         assert_eq!(cluster.type_.as_deref(), Some("Normal"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_busy_api_server_does_not_take_is_tried_again() {
+        use std::convert::Infallible;
+        use std::sync::{Arc, Mutex};
+
+        use kube::client::Body;
+        use serde_json::json;
+
+        for (codes, tries) in [
+            (&[201][..], 1),
+            (&[429, 500, 201], 3),
+            (&[503, 409], 2),
+            (&[403], 1),
+            (&[500, 500, 500], 3),
+        ] {
+            let answers = Arc::new(Mutex::new(codes.to_vec()));
+            let left = answers.clone();
+            let answer = move |_: http::Request<Body>| {
+                let code = left.lock().unwrap().remove(0);
+                let event = event(
+                    ObjectReference::default(),
+                    Note::normal("Ready", "x"),
+                    Timestamp::now(),
+                );
+                let body = match code {
+                    201 => serde_json::to_value(event).unwrap(),
+                    code => json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}),
+                };
+                let body = Body::from(body.to_string().into_bytes());
+                async move { Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap()) }
+            };
+            let client = Client::new(tower::service_fn(answer), "default");
+            let (notes, send) = Notes::new(client);
+            notes.about(ObjectReference::default(), Note::warning("TakenBack", "x"));
+            drop(notes);
+            send.await;
+            assert_eq!(codes.len() - answers.lock().unwrap().len(), tries, "{codes:?}");
+        }
     }
 }

@@ -13,4 +13,5 @@ pub mod pod;
 pub mod policy;
 pub mod queue;
 pub mod step;
+pub mod turns;
 pub mod webhook_config;

@@ -1,13 +1,14 @@
 //! Bad input: each gives a sentence, nothing crashes, others go on.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case;
 use crate::rig::{Case, Rig};
-use crate::sides::{At, annotation, condition, ensure_refused, plain, text};
+use crate::sides::{At, US, annotation, condition, ensure_refused, plain, pod, text};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -16,6 +17,7 @@ pub fn cases() -> Vec<Case> {
         case!(two_worker_clusters_of_one_cluster_do_not_fight),
         case!(a_policy_of_unknown_clusters_says_so_and_so_do_its_pods),
         case!(a_namespace_that_names_no_policy_is_told),
+        case!(what_does_not_fit_on_a_pod_is_told_and_goes_on_when_there_is_room),
         case!(alone an_object_that_cannot_be_read_stops_nothing_else),
     ]
 }
@@ -322,4 +324,41 @@ async fn an_object_that_cannot_be_read_stops_nothing_else(rig: Arc<Rig>) -> Resu
     rig.patch(At::Manager, "", crd, json!({"spec": {"versions": versions}}))
         .await?;
     rig.await_workers().await
+}
+
+/// An object's annotations together weigh 256 KiB at most. Of these two pods the first has no room for the commit, the
+/// second none for the name of its node.
+async fn what_does_not_fit_on_a_pod_is_told_and_goes_on_when_there_is_room(rig: Arc<Rig>) -> Result<()> {
+    const NOT_COPIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let ns = "full";
+    rig.opted_in(ns).await?;
+    let began = Instant::now();
+    let cases = [("commit", 100), ("node", 200)];
+    for (name, room) in cases {
+        let weight = 256 * 1024 - NOT_COPIED.len() - room;
+        let metadata = json!({"annotations": {NOT_COPIED: "x".repeat(weight)}});
+        rig.create(At::Manager, ns, pod(name, metadata, json!({})))
+            .await?;
+    }
+    for (name, _) in cases {
+        rig.until_dispatched(ns, name, "WriteRefused", "metadata.annotations: Too long")
+            .await?;
+        rig.until_event(ns, name, "WriteRefused", "metadata.annotations: Too long")
+            .await?;
+        let mine = |line: &&str| {
+            let path = format!("\"requestURI\":\"/api/v1/namespaces/{ns}/pods/{name}");
+            line.contains(&path) && line.contains(US) && line.contains("\"code\":422")
+        };
+        let log = std::fs::read_to_string(rig.cluster(At::Manager).folder().join("audit.log"))?;
+        let tries = log.lines().filter(mine).count();
+        ensure!(
+            tries > 0 && tries as u64 <= began.elapsed().as_secs() + 2,
+            "{name}: refused {tries} times"
+        );
+        let smaller = json!({"metadata": {"annotations": {NOT_COPIED: null}}});
+        rig.patch(At::Manager, ns, &format!("pod/{name}"), smaller)
+            .await?;
+        rig.until_ready(ns, name).await?;
+    }
+    Ok(())
 }

@@ -9,12 +9,13 @@ use serde_json::json;
 
 use crate::case;
 use crate::rig::{Case, Rig};
-use crate::sides::{At, annotation, ensure_refused, plain, pod, running, text, uid};
+use crate::sides::{At, annotation, ensure_refused, plain, pod, running, set, text, uid};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(kueues_gate_falls_and_ours_stays_while_the_pod_runs_on_a_worker),
         case!(gates_of_others_are_waited_for_and_never_copied),
+        case!(a_template_with_a_node_is_warned_about_where_it_is_applied),
         case!(a_pod_with_a_node_is_refused_and_the_pods_of_an_older_daemon_set_go_on),
         case!(a_forged_commit_is_refused_and_the_other_pod_lives),
         case!(alone while_we_are_stopped_nothing_starts_no_gate_falls_and_the_rest_of_the_cluster_works),
@@ -114,7 +115,7 @@ async fn gates_of_others_are_waited_for_and_never_copied(rig: Arc<Rig>) -> Resul
 async fn a_pod_with_a_node_is_refused_and_the_pods_of_an_older_daemon_set_go_on(rig: Arc<Rig>) -> Result<()> {
     let ns = "r29";
     rig.world.manager.create_namespace(ns, &[]).await?;
-    let mut agents = crate::sides::set("DaemonSet", 0, json!({}));
+    let mut agents = set("DaemonSet", 0, json!({}));
     agents["spec"].as_object_mut().map(|spec| spec.remove("replicas"));
     rig.create(At::Manager, ns, agents).await?;
     let before = rig
@@ -238,5 +239,24 @@ async fn while_we_are_stopped_nothing_starts_no_gate_falls_and_the_rest_of_the_c
     drop(portcullis);
     rig.await_workers().await?;
     rig.until_ready(ns, "one").await?;
+    Ok(())
+}
+
+/// Its pods would be refused one by one, which only its conditions and Events would tell.
+async fn a_template_with_a_node_is_warned_about_where_it_is_applied(rig: Arc<Rig>) -> Result<()> {
+    let ns = "node-in-template";
+    rig.opted_in(ns).await?;
+    let warning =
+        "Warning: spec.template.spec.nodeName: pods of this namespace run on worker clusters; remove it";
+    for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
+        let manifest = set(kind, 1, json!({"spec": {"nodeName": "manager-0"}})).to_string();
+        let apply = ["apply", "-n", ns, "-f", "-"];
+        let (_, words) = rig
+            .world
+            .manager
+            .kubectl_output("admin", &apply, &manifest)
+            .await?;
+        ensure!(words.trim() == warning, "{kind}: {words:?}");
+    }
     Ok(())
 }

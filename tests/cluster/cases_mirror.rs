@@ -278,7 +278,6 @@ async fn the_objects_tell_where_a_pod_runs(rig: Arc<Rig>) -> Result<()> {
     );
     ensure!(remote["metadata"]["labels"]["portcullis.dev/origin"] == rig.origin().await?.as_str());
     ensure!(annotation(&remote, "portcullis.dev/local-name") == "r90/one");
-    rig.until_event(ns, "one", "Dispatched", "worker-a").await?;
     let cluster = rig.seen(At::Manager, "", "workercluster/worker-a").await?;
     ensure!(condition(&cluster, "Connected")["status"] == "True");
     let (_, metrics) = rig.portcullis.lock().await.get("/metrics").await?;

@@ -292,3 +292,11 @@ pub(crate) fn workload(kind: &str, name: &str) -> Value {
         "status": {},
     })
 }
+
+/// Sets a key, or takes it away.
+pub(crate) fn replace(object: &mut Value, key: &str, value: Option<&Value>) {
+    match value {
+        Some(value) => object[key] = value.clone(),
+        None => drop(object.as_object_mut().unwrap().remove(key)),
+    }
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the programs of the test bed once per machine: a Kubernetes control plane, KWOK, and the
-# babysitter that ends them; with --gang also a gang scheduler and the operators of jobs. Does nothing
-# when they are there. Progress goes to stderr, the folder with the programs is the last line of stdout.
+# babysitter that ends them; with --gang also a gang scheduler and the operators of jobs, with --version an
+# older control plane. Does nothing when they are there. Progress goes to stderr, the folder with the
+# programs is the last line of stdout.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -17,6 +18,8 @@ ldflags() {
     "-X $version.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=v1.$1.$2"
 }
 of_kube=$(ldflags 37 2)
+of_1_36=$(ldflags 36 3)
+of_1_35=$(ldflags 35 4)
 of_coscheduler=$(ldflags 34 4)
 
 # hash_of LDFLAGS FILE…: names what is built from them.
@@ -105,6 +108,19 @@ installation() {
   "$core/kube" kubectl kustomize "$folder" 2>/dev/null || { say "$1/kustomization.yaml does not fit"; exit 1; }
 }
 
+# older VERSION LDFLAGS: the name of an older control plane: the same main.go with the modules of kube/VERSION.mod.
+older() { echo "kube-$1-$(hash_of "$2" "kube/$1.mod" "kube/$1.sum" kube/main.go)"; }
+
+# build_older VERSION LDFLAGS
+build_older() {
+  local name
+  name=$(older "$1" "$2")
+  build "$1" "$name" kube . '7 minutes' "$2" -modfile="$1.mod"
+  mkdir -p "$wanted"
+  ln -sfn "$cache/programs/$name" "$wanted/kube"
+  touch "$wanted/.complete"
+}
+
 build_core() {
   build 1/3 "$babysit" kube ./babysit '5 s' "$of_kube"
   build 2/3 "$kube" kube . '7 minutes' "$of_kube"
@@ -143,17 +159,25 @@ build_gang() {
   touch "$gang/.complete"
 }
 
-case "${1:-}" in
+of_older=
+case "$*" in
   '') wanted=$core ;;
   --gang) wanted=$gang ;;
-  *) say "usage: build.sh [--gang]"; exit 2 ;;
+  '--version 1.36') of_older=$of_1_36 ;;
+  '--version 1.35') of_older=$of_1_35 ;;
+  *) say "usage: build.sh [--gang | --version 1.36|1.35]"; exit 2 ;;
 esac
+[ -z "$of_older" ] || wanted="$cache/$(older "$2" "$of_older")"
 if [ ! -e "$wanted/.complete" ]; then
   command -v go >/dev/null || { say 'Go is needed (1.26 or later), see README.md'; exit 1; }
   mkdir -p "$cache/programs"
   exec 9>"$cache/build.lock"
   flock --nonblock 9 || { say 'another build runs, waiting for it'; flock 9; }
   [ -e "$core/.complete" ] || build_core
-  [ "$wanted" = "$core" ] || build_gang
+  case "$wanted" in
+    "$core") ;;
+    "$gang") build_gang ;;
+    *) build_older "$2" "$of_older" ;;
+  esac
 fi
 echo "$wanted"

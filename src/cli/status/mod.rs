@@ -14,7 +14,9 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 
-use self::report::{CreatedNamespace, Report, is_gated, orphan_line, pod_line, ungated_line, was_gated};
+use self::report::{
+    CreatedNamespace, OrphanLine, Report, is_gated, orphan_line, pod_line, ungated_line, was_gated,
+};
 use self::scope::{Scope, Seen, scope};
 use super::documents::{self, Format};
 use crate::api::WorkerCluster;
@@ -22,6 +24,7 @@ use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::client::Clients;
 use crate::cluster::discovery::Served;
 use crate::cluster::kubeconfig;
+use crate::cluster::worker::space;
 use crate::names;
 use crate::reconcile::gang::probe;
 use crate::words::chain;
@@ -200,14 +203,10 @@ async fn workers(client: &Client, args: &StatusArgs, report: &mut Report) {
                 cluster: name.clone(),
                 namespace,
             }));
-        match remote_pods(client, args, &cluster, &origin).await {
-            Ok(pods) => {
-                let wanted = |pod: &&Pod| args.namespace.is_none() || pod.namespace() == args.namespace;
-                let orphans = pods
-                    .iter()
-                    .filter(wanted)
-                    .filter_map(|pod| orphan_line(&name, pod, &living));
+        match orphans(client, args, &cluster, (&origin, &living)).await {
+            Ok((orphans, foreign)) => {
                 report.orphans.extend(orphans);
+                report.notes.extend(foreign_note(&name, &foreign));
             }
             Err(error) => note(&name, &chain(error.as_ref())),
         }
@@ -230,12 +229,59 @@ async fn manager_facts(client: &Client) -> anyhow::Result<(String, BTreeSet<Stri
     Ok((system.uid().context("kube-system has no UID")?, living))
 }
 
-async fn remote_pods(
+/// The orphans on a worker, and its namespaces that take no pods from here but hold some that look like orphans.
+async fn orphans(
     client: &Client,
     args: &StatusArgs,
     cluster: &WorkerCluster,
+    (origin, living): (&str, &BTreeSet<String>),
+) -> anyhow::Result<(Vec<OrphanLine>, BTreeSet<String>)> {
+    let api = worker_api(client, args, cluster).await?;
+    let ours = ListParams::default().labels(&format!("{}={origin}", names::ORIGIN));
+    let pods = match &args.namespace {
+        Some(namespace) => Api::<Pod>::namespaced(api.client().clone(), namespace),
+        None => Api::<Pod>::all(api.client().clone()),
+    };
+    let pods = pods.list(&ours).await.map_err(words).context("list pods")?;
+    let found = pods
+        .iter()
+        .filter_map(|pod| orphan_line(&cluster.name_any(), pod, living));
+    without_foreign(&api, origin, found.collect()).await
+}
+
+/// Anyone who may create pods in a namespace of the worker can give them our marks. Only one that takes our pods has any.
+async fn without_foreign(
+    api: &ClusterApi,
     origin: &str,
-) -> anyhow::Result<Vec<Pod>> {
+    mut orphans: Vec<OrphanLine>,
+) -> anyhow::Result<(Vec<OrphanLine>, BTreeSet<String>)> {
+    let namespaces: BTreeSet<String> = orphans.iter().map(|line| line.namespace.clone()).collect();
+    let mut foreign = BTreeSet::new();
+    for namespace in namespaces {
+        let refuses = space::refuses(api, origin, &namespace).await;
+        if refuses.with_context(|| format!("read namespace {namespace}"))? {
+            foreign.insert(namespace);
+        }
+    }
+    orphans.retain(|line| !foreign.contains(&line.namespace));
+    Ok((orphans, foreign))
+}
+
+fn foreign_note(cluster: &str, foreign: &BTreeSet<String>) -> Option<String> {
+    let names: Vec<&str> = foreign.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "On {cluster} pods without a pod here carry the marks of this cluster, but in namespaces that do not accept its pods: {}. They are not listed as orphans.",
+            names.join(", ")
+        )
+    })
+}
+
+async fn worker_api(
+    client: &Client,
+    args: &StatusArgs,
+    cluster: &WorkerCluster,
+) -> anyhow::Result<ClusterApi> {
     let reference = &cluster.spec.kubeconfig_secret_ref;
     let secrets = Api::<Secret>::namespaced(client.clone(), &args.portcullis_namespace);
     let secret = secrets
@@ -248,16 +294,7 @@ async fn remote_pods(
         .get(&reference.key)
         .with_context(|| format!("Secret {} has no key {}", reference.name, reference.key))?;
     let clients = Clients::from_kubeconfig(kubeconfig::parse(&bytes.0)?).await?;
-    let ours = ListParams::default().labels(&format!("{}={origin}", names::ORIGIN));
-    let found = match &args.namespace {
-        Some(namespace) => {
-            Api::<Pod>::namespaced(clients.calls.client().clone(), namespace)
-                .list(&ours)
-                .await
-        }
-        None => Api::<Pod>::all(clients.calls.client().clone()).list(&ours).await,
-    };
-    Ok(found.map_err(words).context("list pods")?.items)
+    Ok(clients.calls)
 }
 
 /// The API server's own words, without the types around them.

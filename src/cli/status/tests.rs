@@ -94,6 +94,33 @@ async fn who_may_not_read_a_namespace_sees_its_pods_all_the_same() {
     .await;
 }
 
+#[tokio::test]
+async fn a_namesake_where_no_pods_of_ours_are_accepted_is_no_orphan() {
+    let line = |namespace: &str| OrphanLine {
+        cluster: "worker-a".to_owned(),
+        namespace: namespace.to_owned(),
+        pod: "one".to_owned(),
+        remove: String::new(),
+    };
+    let api = ClusterApi::new(manager());
+    let lines = vec![line("accepting"), line("default"), line("left-behind")];
+    let (orphans, foreign) = without_foreign(&api, "o", lines).await.unwrap();
+    assert_eq!(orphans, [line("accepting")]);
+    let note = foreign_note("worker-a", &foreign).unwrap();
+    assert!(
+        note.contains("do not accept its pods: default, left-behind."),
+        "{note}"
+    );
+    assert_eq!(foreign_note("worker-a", &BTreeSet::new()), None);
+    let error = without_foreign(&api, "o", vec![line("secretive")])
+        .await
+        .unwrap_err();
+    assert_eq!(
+        chain(error.as_ref()),
+        "read namespace secretive: 403 Forbidden: Forbidden"
+    );
+}
+
 #[test]
 fn an_argument_that_is_no_pod_is_refused() {
     for (text, name) in [
@@ -167,7 +194,16 @@ fn answer(path: &str) -> (u16, Value) {
     match path.split('/').skip(2).collect::<Vec<_>>()[..] {
         ["v1", "namespaces"] => (200, list("NamespaceList", json!([shop]))),
         ["v1", "namespaces", "shop"] => (200, shop),
-        ["v1", "namespaces", name @ ("default" | "kube-system")] => (200, named(name, json!({}))),
+        [
+            "v1",
+            "namespaces",
+            name @ ("default" | "kube-system" | "left-behind"),
+        ] => (200, named(name, json!({}))),
+        ["v1", "namespaces", "accepting"] => {
+            let mut accepting = named("accepting", json!({}));
+            accepting["metadata"]["annotations"] = json!({names::ACCEPTS: "o/accepting"});
+            (200, accepting)
+        }
         ["v1", "namespaces", "secretive"] => refused(403, "Forbidden"),
         ["v1", "namespaces", "left", "pods"] => {
             let pod = json!({

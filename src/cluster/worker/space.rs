@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Connection;
-use crate::cluster::api::{CallError, namespace_path};
+use crate::cluster::api::{CallError, ClusterApi, namespace_path};
 use crate::names;
 
 /// A namespace that was found usable is read again after this time.
@@ -161,6 +161,19 @@ impl Spaces {
             .filter(|known| known.at.elapsed() < VALID_FOR)
             .map(|known| known.uid.clone())
     }
+}
+
+/// Whether the namespace, as it is now, refuses pods of this origin: then none of its pods is ours, whatever they say.
+///
+/// # Errors
+/// It cannot be read.
+pub async fn refuses(api: &ClusterApi, origin: &str, namespace: &str) -> Result<bool, CallError> {
+    let object = api.get(&namespace_path(namespace)).await?;
+    let NamespaceText { metadata } = serde_json::from_str(object.json()).map_err(CallError::Unreadable)?;
+    Ok(matches!(
+        judge(&metadata, origin, namespace),
+        Err(NotUsable::Refused { .. })
+    ))
 }
 
 #[derive(Deserialize)]

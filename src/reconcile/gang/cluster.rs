@@ -1,6 +1,7 @@
 //! One cluster whose jobs get PodGroups: its clients, what is seen of it, and which jobs need a turn.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -79,6 +80,8 @@ pub struct GangCluster {
     /// Our own namespace there.
     pub own_namespace: String,
     served: ArcSwap<Served>,
+    /// What is served was asked, and native groups were tried: not while no namespace asks for gangs.
+    asked: AtomicBool,
     facts: ArcSwap<ClusterFacts>,
     known: Mutex<BTreeSet<GroupApi>>,
     memories: Mutex<HashMap<JobKey, Memory>>,
@@ -104,6 +107,7 @@ impl GangCluster {
             configuration,
             own_namespace,
             served: ArcSwap::default(),
+            asked: AtomicBool::new(false),
             facts: ArcSwap::from_pointee(facts),
             known: Mutex::default(),
             memories: Mutex::default(),
@@ -120,8 +124,8 @@ impl GangCluster {
         self.facts.load_full()
     }
 
-    /// It serves this now; natives are left out until the probe has shown that pods can be in groups.
-    pub(super) fn serve(&self, served: &discovery::Served, native: Option<NativeVersion>) {
+    /// It serves this now; natives are left out until the probe has shown that pods can be in groups. `tried`: it was asked.
+    pub(super) fn serve(&self, served: &discovery::Served, native: Option<NativeVersion>, tried: bool) {
         let has = |api: GroupApi| served.first(api.group, api.versions, api.plural).is_some();
         let next = Served {
             coscheduling: has(COSCHEDULING),
@@ -129,7 +133,9 @@ impl GangCluster {
             native,
         };
         self.lock(&self.known).retain(|api| has(*api));
-        if *self.served.swap(Arc::new(next)) != next {
+        let changed = *self.served.swap(Arc::new(next)) != next;
+        self.asked.store(tried, Ordering::Release);
+        if changed {
             self.look_at_all();
         }
     }
@@ -250,8 +256,8 @@ impl GangFacts for GangCluster {
         is_dispatched(&self.namespaces, namespace)
     }
 
-    fn served(&self) -> Served {
-        Self::served(self)
+    fn served(&self) -> Option<Served> {
+        self.asked.load(Ordering::Acquire).then(|| Self::served(self))
     }
 
     fn cluster(&self) -> Arc<ClusterFacts> {

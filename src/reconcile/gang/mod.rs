@@ -12,18 +12,16 @@ pub mod store;
 pub mod turn;
 mod watches;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::cluster::GangCluster;
 use self::metrics::GangMetrics;
-use self::store::JobKey;
 use self::turn::Turns;
 use super::events::Notes;
+use super::turns;
 use crate::cluster::leading::Leading;
 
 /// Runs until `stop`; answers when nothing writes any more.
@@ -35,48 +33,9 @@ pub async fn run(
     _leading: Leading,
     stop: CancellationToken,
 ) {
-    let turns = Arc::new(Turns::new(cluster.clone(), notes.clone(), metrics));
-    let failures: Arc<Mutex<HashMap<JobKey, u32>>> = Arc::default();
     let mut tasks = JoinSet::new();
-    tasks.spawn(watches::keep(cluster.clone(), notes, stop.clone()));
-    for _ in 0..concurrency {
-        tasks.spawn(take_turns(
-            cluster.clone(),
-            turns.clone(),
-            failures.clone(),
-            stop.clone(),
-        ));
-    }
+    let job_turns = Turns::new(cluster.clone(), notes.clone(), metrics);
+    tasks.spawn(watches::keep(cluster, notes, stop.clone()));
+    turns::spawn(&mut tasks, job_turns, concurrency, &stop);
     while tasks.join_next().await.is_some() {}
-}
-
-async fn take_turns(
-    cluster: Arc<GangCluster>,
-    turns: Arc<Turns>,
-    failures: Arc<Mutex<HashMap<JobKey, u32>>>,
-    stop: CancellationToken,
-) {
-    loop {
-        let key = tokio::select! {
-            () = stop.cancelled() => return,
-            key = cluster.queue.next() => key,
-        };
-        let count = |failures: &Mutex<HashMap<JobKey, u32>>| {
-            let failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-            failures.get(&key).copied().unwrap_or(0)
-        };
-        let failed = count(&failures);
-        let (look_again, again) = turns.take(&key, failed).await;
-        {
-            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-            match again {
-                true => failures.insert(key.clone(), failed.saturating_add(1)),
-                false => failures.remove(&key),
-            };
-        }
-        cluster.queue.done(&key);
-        if let Some(delay) = look_again {
-            cluster.queue.add_in(key, delay.max(Duration::from_millis(1)));
-        }
-    }
 }

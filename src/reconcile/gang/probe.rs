@@ -1,6 +1,8 @@
 //! Whether pods can really be in native groups: the API may be served while the feature gate is off, and then the field
 //! of a pod is dropped without a word (seen on 1.37.2).
 
+use serde_json::Value;
+
 use super::cluster::NATIVE_WORKLOAD;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::discovery::Served;
@@ -15,7 +17,7 @@ pub enum Native {
     On(NativeVersion),
     /// The API is served, but pods lose the field.
     GateOff,
-    /// Pods keep the field, but no PodGroup can be made: a scheduler with the gate then schedules no pod at all.
+    /// Pods keep the field, but no group can be made: a scheduler with the gate then schedules no pod at all.
     ApiOff,
 }
 
@@ -30,8 +32,10 @@ impl Native {
                  server; native gangs do not work",
             ),
             Self::ApiOff => Some(
-                "pods may name a scheduling group, but scheduling.k8s.io serves no PodGroup: a scheduler with the feature \
-                 gate GenericWorkload schedules no pod at all until --runtime-config=scheduling.k8s.io/v1beta1=true is set",
+                "pods may name a scheduling group, but scheduling.k8s.io serves no group: a scheduler with the feature \
+                 gate GenericWorkload schedules no pod at all until the API server has \
+                 --runtime-config=scheduling.k8s.io/v1beta1=true (1.36: scheduling.k8s.io/v1alpha2=true, \
+                 1.35: scheduling.k8s.io/v1alpha1=true)",
             ),
         }
     }
@@ -46,16 +50,15 @@ pub async fn native(api: &ClusterApi, own_namespace: &str, served: &Served) -> R
         let (group, version) = version.api_version().split_once('/').unwrap_or_default();
         served.has(group, version, NATIVE_WORKLOAD.plural)
     });
-    let tried = best.unwrap_or(NativeVersion::V1beta1);
     let path = format!("/api/v1/namespaces/{own_namespace}/pods");
-    let kept = match api.try_create(&path, &native::probe(tried)).await {
-        Ok(answer) => {
-            serde_json::from_str(answer.json()).is_ok_and(|answer| native::is_enabled(tried, &answer))
-        }
+    let answer = match api.try_create(&path, &native::probe()).await {
+        Ok(answer) => serde_json::from_str(answer.json()).unwrap_or_default(),
         // Unknown fields are refused where validation is strict; other refusals say nothing, so nothing is believed.
-        Err(CallError::Answered { .. }) => false,
+        Err(CallError::Answered { .. }) => Value::Null,
         Err(error) => return Err(error),
     };
+    let kept = |version| native::is_enabled(version, &answer);
+    let kept = best.map_or_else(|| NativeVersion::ALL.into_iter().any(kept), kept);
     Ok(match (best, kept) {
         (Some(version), true) => Native::On(version),
         (Some(_), false) => Native::GateOff,

@@ -17,12 +17,14 @@ use crate::cluster::api::CallError;
 use crate::gang::{Notice, hold};
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
+use crate::reconcile::queue::Queue;
+use crate::reconcile::turns::{LONGEST_PAUSE, TakesTurns, Turn, pause};
 use crate::workload::jobs::gang_kind;
 
 /// More steps in one turn than any plan needs: something disagrees with itself.
 const MOST_STEPS: usize = 16;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// After a launcher was deleted its Job's controller makes a new one.
+const LAUNCHER_PAUSE: Duration = Duration::from_millis(200);
 
 /// Takes turns.
 pub struct Turns {
@@ -40,9 +42,16 @@ impl Turns {
             metrics,
         }
     }
+}
 
-    /// One turn. Answers when to look again even if nothing changes, and whether it failed.
-    pub async fn take(&self, key: &JobKey, failures: u32) -> (Option<Duration>, bool) {
+impl TakesTurns for Turns {
+    type Key = JobKey;
+
+    fn queue(&self) -> &Queue<JobKey> {
+        &self.cluster.queue
+    }
+
+    async fn take(&self, key: &JobKey, failures: u32) -> Turn {
         let mut previous: Vec<Step> = Vec::new();
         let mut taken = 0;
         loop {
@@ -50,14 +59,14 @@ impl Turns {
             let Some(mut observed) = self.observe(key, now) else {
                 self.cluster.forget(key);
                 self.metrics.held.gone(key);
-                return (None, false);
+                return Turn::default();
             };
             if observed.label.is_none()
                 && hold::is_left(observed.kind, observed.object())
                 && let Err(error) = self.look_at_namespace(&mut observed).await
             {
                 tracing::warn!(job = %key, words = error.words(), "the namespace of a held job is not readable");
-                return (Some(pause(failures)), true);
+                return Turn::failed(pause(failures));
             }
             let Plan {
                 steps,
@@ -69,10 +78,10 @@ impl Turns {
                 self.note(&observed, notice);
             }
             if steps.is_empty() {
-                return (look_again, false);
+                return Turn::done(look_again);
             }
             if steps == previous || taken > MOST_STEPS {
-                return (Some(pause(failures)), true);
+                return Turn::failed(pause(failures));
             }
             for step in &steps {
                 taken += 1;
@@ -83,7 +92,7 @@ impl Turns {
                 match result {
                     Ok(Done::LauncherDeleted) => {
                         self.learn(&observed, step, Done::LauncherDeleted);
-                        return (Some(FIRST_PAUSE), false);
+                        return Turn::done(Some(LAUNCHER_PAUSE));
                     }
                     Ok(done) => self.learn(&observed, step, done),
                     Err(Failure::Stale(done)) => {
@@ -93,14 +102,16 @@ impl Turns {
                     Err(failure) => {
                         let pause = self.suffer(&observed, step, failure, failures);
                         // A hold ends in time, whatever the pause.
-                        return (Some(look_again.map_or(pause, |delay| delay.min(pause))), true);
+                        return Turn::failed(look_again.map_or(pause, |delay| delay.min(pause)));
                     }
                 }
             }
             previous = steps;
         }
     }
+}
 
+impl Turns {
     fn observe(&self, key: &JobKey, now: Instant) -> Option<Observed<'_>> {
         let cluster = &self.cluster;
         let job = cluster.store.job(key)?;
@@ -308,10 +319,4 @@ fn reference(observed: &Observed<'_>) -> ObjectReference {
         uid: Some(uid.to_string()),
         ..ObjectReference::default()
     }
-}
-
-fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE
-        .saturating_mul(1 << failures.min(8))
-        .min(LONGEST_PAUSE)
 }

@@ -111,7 +111,7 @@ async fn look(cluster: &GangCluster, notes: &Notes, needed: bool) -> Result<Serv
         Native::On(version) => Some(version),
         Native::Off | Native::GateOff | Native::ApiOff => None,
     };
-    cluster.serve(&served, version);
+    cluster.serve(&served, version, needed);
     Ok(served)
 }
 

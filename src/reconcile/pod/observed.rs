@@ -108,6 +108,8 @@ pub struct Memory {
     pub verdicts: BTreeMap<Arc<str>, Verdict>,
     /// What the chosen worker waits for before it can take the pod.
     pub passing: Option<String>,
+    /// Why the manager refused the last write on the pod, in its own words.
+    pub write_refused: Option<String>,
 }
 
 /// What a worker's Events said of a remote object.

@@ -17,6 +17,9 @@ use crate::pod::mirror::Dispatched;
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
 
+/// The manager's API server refuses what we write on the pod.
+pub const WRITE_REFUSED: &str = "WriteRefused";
+
 /// What to do now, and when to look again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -176,6 +179,21 @@ fn waiting(reason: &str, message: impl Into<String>) -> Dispatched {
         reason: reason.to_owned(),
         message: message.into(),
     }
+}
+
+/// The manager's API server refused a write. Mostly an annotation of ours has no room, and the condition alone is taken; once
+/// that is said, the same turn goes on to try the write again.
+fn say_refused(observed: &Observed, local: &LocalObject, status: bool, now: &Now) -> Option<Step> {
+    let words = observed.memory.write_refused.as_ref()?;
+    let refused = Dispatched {
+        status,
+        reason: WRITE_REFUSED.to_owned(),
+        message: format!(
+            "the API server refuses to store what Portcullis writes on this {}: {words}",
+            local.key.subject.noun()
+        ),
+    };
+    say(local, &refused, now)
 }
 
 fn mirror_pod_ips(observed: &Observed) -> bool {

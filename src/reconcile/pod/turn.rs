@@ -3,7 +3,7 @@
 mod tell;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
 
@@ -15,12 +15,12 @@ use super::world::World;
 use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
 use crate::reconcile::execute::{Done, Executor, Failure};
+use crate::reconcile::queue::Queue;
 use crate::reconcile::step::Step;
+use crate::reconcile::turns::{TakesTurns, Turn, pause};
 
 /// More steps in one turn than any plan needs: something disagrees with itself.
 const MOST_STEPS: usize = 24;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The reason of a take-back.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
@@ -47,9 +47,16 @@ impl Turns {
             metrics,
         }
     }
+}
 
-    /// One turn. Answers when to look again even if nothing changes.
-    pub async fn take(&self, key: &PairKey, failures: u32) -> Turn {
+impl TakesTurns for Turns {
+    type Key = PairKey;
+
+    fn queue(&self) -> &Queue<PairKey> {
+        &self.world.queue
+    }
+
+    async fn take(&self, key: &PairKey, failures: u32) -> Turn {
         let mut previous: Vec<Step> = Vec::new();
         let mut taken = 0;
         let turn = loop {
@@ -74,32 +81,18 @@ impl Turns {
                     Some(Ask::In(pause)) => Some(look_again.map_or(pause, |other| other.min(pause))),
                     None => look_again,
                 };
-                break Turn {
-                    look_again,
-                    failed: false,
-                };
+                break Turn::done(look_again);
             }
             if steps == previous || taken > MOST_STEPS {
-                break Turn {
-                    look_again: Some(pause(failures)),
-                    failed: true,
-                };
+                break Turn::failed(pause(failures));
             }
             match self.steps(&observed, &steps, &mut taken, failures).await {
                 Ok(End::Again) => previous = steps,
-                Ok(End::Wait) => {
-                    break Turn {
-                        look_again,
-                        failed: false,
-                    };
-                }
+                Ok(End::Wait) => break Turn::done(look_again),
                 Ok(End::InLine) => {
                     // It goes on deciding for its workload: else each of its pods would come and stand in line.
                     self.pass_on(key);
-                    return Turn {
-                        look_again,
-                        failed: false,
-                    };
+                    return Turn::done(look_again);
                 }
                 Err(turn) => break turn,
             }
@@ -108,7 +101,9 @@ impl Turns {
         self.release(key);
         turn
     }
+}
 
+impl Turns {
     async fn steps(
         &self,
         observed: &Observed,
@@ -186,6 +181,13 @@ impl Turns {
                 self.world.memories.change(key, |memory| {
                     memory.local_gone.insert(uid.clone());
                 });
+                End::Again
+            }
+            (Step::Commit { .. } | Step::Mirror { .. }, _) if observed.memory.write_refused.is_some() => {
+                // A write was taken: what was refused before is over, or is refused again.
+                self.world
+                    .memories
+                    .change(key, |memory| memory.write_refused = None);
                 End::Again
             }
             (Step::Open { .. }, _) => {
@@ -298,30 +300,6 @@ enum End {
     Wait,
     /// The worker has enough to do; it calls.
     InLine,
-}
-
-/// How a turn ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Turn {
-    /// Look again after this time even if nothing changes.
-    pub look_again: Option<Duration>,
-    /// It ended in a failure: the next pause is longer.
-    pub failed: bool,
-}
-
-impl Turn {
-    fn soon() -> Self {
-        Self {
-            look_again: Some(Duration::from_millis(1)),
-            failed: false,
-        }
-    }
-}
-
-fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE
-        .saturating_mul(1 << failures.min(8))
-        .min(LONGEST_PAUSE)
 }
 
 fn now() -> Now {

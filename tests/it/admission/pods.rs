@@ -367,10 +367,3 @@ pub(crate) fn gates(pod: &Value) -> Vec<String> {
         .map(|gate| gate["name"].as_str().unwrap().to_owned())
         .collect()
 }
-
-fn replace(object: &mut Value, key: &str, value: Option<&Value>) {
-    match value {
-        Some(value) => object[key] = value.clone(),
-        None => drop(object.as_object_mut().unwrap().remove(key)),
-    }
-}

@@ -203,6 +203,50 @@ fn a_change_of_an_unknown_field_is_a_change() {
 }
 
 #[test]
+fn a_gate_that_a_user_adds_is_a_change() {
+    let old = workload("Deployment", "web");
+    let mut new = old.clone();
+    new["spec"]["template"]["spec"]["schedulingGates"] = json!([{"name": "example.com/a"}]);
+    check_update(&new, &old, "marked", &marked(&new, "apps/Deployment/web"));
+    let stored = marked(&old, "apps/Deployment/web");
+    check_update(&new, &stored, "marked", &marked(&new, "apps/Deployment/web"));
+}
+
+/// What is stored may be older than our rules: it stays, or becomes as we write it, when the template changes otherwise.
+#[test]
+fn what_is_stored_already_does_not_stop_a_change() {
+    let mut old = workload("Deployment", "web");
+    old["spec"]["template"]["metadata"]["labels"]["portcullis.dev/gated"] = json!("odd");
+    old["spec"]["template"]["metadata"]["annotations"] = json!({"portcullis.dev/cluster": "x"});
+    let mut changed = old.clone();
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("pause:2");
+    check_update(&changed, &old, "marked", &marked(&changed, "apps/Deployment/web"));
+}
+
+/// P10, for templates that come again: what we made to hold our marks is no change.
+#[test]
+fn a_manifest_without_metadata_in_its_template_gets_the_stored_marks_back() {
+    for metadata in [
+        None,
+        Some(Value::Null),
+        Some(json!({})),
+        Some(json!({"labels": {}})),
+    ] {
+        let mut manifest = workload("Deployment", "web");
+        replace(&mut manifest["spec"]["template"], "metadata", metadata.as_ref());
+        let stored = created("deployments", &manifest);
+        let reply = ask(
+            &review("deployments", "UPDATE", &manifest, &stored),
+            &Namespaces::OptedIn,
+        );
+        assert_eq!(
+            (reply.applied_to(&manifest), reply.answer.reason),
+            (stored, "restored")
+        );
+    }
+}
+
+#[test]
 fn marks_that_a_user_adds_himself_are_a_change_and_are_completed() {
     let old = workload("Deployment", "web");
     let mut new = old.clone();

@@ -22,7 +22,7 @@ use crate::kubeconfig::Kubeconfig;
 use crate::ledger::Ledger;
 use crate::process_id::ProcessId;
 use crate::program::{Life, Program};
-use crate::programs::Programs;
+use crate::programs::{KubeVersion, Programs};
 use crate::run_folder::new_run_folder;
 use operators::Operator;
 use parts::{Layout, Ports};
@@ -49,8 +49,10 @@ pub struct ClusterOptions {
     pub feature_gates: Vec<String>,
     /// Appended to kube-apiserver's command line.
     pub api_server_args: Vec<String>,
-    /// Kubernetes' own gangs: the gate `GenericWorkload` on all three, and `scheduling.k8s.io/v1beta1` served.
+    /// Kubernetes' own gangs: their gates on all three, and their version of `scheduling.k8s.io` served.
     pub native_gangs: bool,
+    /// Of the control plane and kubectl.
+    pub version: KubeVersion,
     /// Goes on after this process; `testbed down` ends it.
     pub detached: bool,
 }
@@ -66,6 +68,7 @@ impl ClusterOptions {
             feature_gates: Vec::new(),
             api_server_args: Vec::new(),
             native_gangs: false,
+            version: KubeVersion::default(),
             detached: false,
         }
     }
@@ -92,7 +95,8 @@ impl Cluster {
     /// # Errors
     /// A program ended or did not become ready; the message holds the end of its log.
     pub async fn start(options: ClusterOptions) -> Result<Self> {
-        tokio::task::spawn_blocking(Programs::ready).await??;
+        let version = options.version;
+        tokio::task::spawn_blocking(move || Programs::ready().and_then(|_| version.kube())).await??;
         let parent = options.folder.clone().map_or_else(new_run_folder, Ok)?;
         let folder = parent.join(&options.name);
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -216,11 +220,19 @@ impl Cluster {
     /// # Errors
     /// It failed; the root cause is its stderr.
     pub async fn kubectl_with(&self, user: &str, args: &[&str], input: &str) -> Result<String> {
+        Ok(self.kubectl_output(user, args, input).await?.0)
+    }
+
+    /// As [`Self::kubectl_with`]; answers its stdout, and its stderr, where warnings are.
+    ///
+    /// # Errors
+    /// It failed; the root cause is its stderr.
+    pub async fn kubectl_output(&self, user: &str, args: &[&str], input: &str) -> Result<(String, String)> {
         let file = self.folder.join(format!("{}.kubeconfig", user.replace(':', "-")));
         if !file.exists() {
             self.kubeconfig_for(user).save(&file)?;
         }
-        let mut child = tokio::process::Command::new(&Programs::ready()?.kube)
+        let mut child = tokio::process::Command::new(self.options.version.kube()?)
             .arg("kubectl")
             .arg(format!("--kubeconfig={}", file.display()))
             .args(args)
@@ -236,12 +248,13 @@ impl Cluster {
             child.wait_with_output()
         );
         let output = output.context("wait for kubectl")?;
+        let [out, words] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(anyhow!(words).context(format!("kubectl {}", args.join(" "))));
+            return Err(anyhow!(words.trim().to_owned()).context(format!("kubectl {}", args.join(" "))));
         }
         written.context("write to kubectl")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok((out, words))
     }
 
     /// Applies manifests as the administrator, server-side; the fields are his afterwards.

@@ -35,9 +35,21 @@ impl Manifests {
     /// # Errors
     /// It cannot be run, or fails.
     pub async fn printed_by(binary: &Path, webhook: SocketAddr) -> Result<Self> {
+        Self::printed_with(binary, webhook, &[]).await
+    }
+
+    /// As [`Self::printed_by`], with more options of `portcullis manifests`.
+    ///
+    /// # Errors
+    /// It cannot be run, or fails.
+    pub async fn printed_with(binary: &Path, webhook: SocketAddr, options: &[&str]) -> Result<Self> {
         let url = format!("--webhook-url=https://{webhook}");
-        let part =
-            |part: &'static str| print(binary, vec!["manifests".to_owned(), part.to_owned(), url.clone()]);
+        let part = |part: &'static str| {
+            let args = ["manifests", part, &url]
+                .into_iter()
+                .chain(options.iter().copied());
+            print(binary, args.map(str::to_owned).collect())
+        };
         let mut manager = String::new();
         for name in ["rbac-manager", "policies", "webhooks"] {
             manager += &format!("---\n{}\n", part(name).await?);

@@ -34,6 +34,56 @@ impl Programs {
     }
 }
 
+/// The Kubernetes of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KubeVersion {
+    /// 1.35.4: no MutatingAdmissionPolicy of v1; a native group is a part of a Workload.
+    V1_35,
+    /// 1.36.3: native groups of v1alpha2.
+    V1_36,
+    /// 1.37.2, what all other tests run on.
+    #[default]
+    V1_37,
+}
+
+impl KubeVersion {
+    /// Its program, see [`Programs::kube`]; built when it is missing, as in [`Programs::ready`].
+    ///
+    /// # Errors
+    /// The build failed; its own words were on stderr.
+    pub fn kube(self) -> Result<&'static Path> {
+        static V1_35: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        static V1_36: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        let older = |cell, version| {
+            once(cell, || Ok(build(&["--version", version])?.join("kube"))).map(PathBuf::as_path)
+        };
+        match self {
+            Self::V1_35 => older(&V1_35, "1.35"),
+            Self::V1_36 => older(&V1_36, "1.36"),
+            Self::V1_37 => Ok(&Programs::ready()?.kube),
+        }
+    }
+
+    /// The best version of `scheduling.k8s.io` with native groups.
+    #[must_use]
+    pub fn native_api(self) -> &'static str {
+        match self {
+            Self::V1_35 => "v1alpha1",
+            Self::V1_36 => "v1alpha2",
+            Self::V1_37 => "v1beta1",
+        }
+    }
+
+    /// The feature gates of native groups.
+    #[must_use]
+    pub fn native_gates(self) -> &'static [&'static str] {
+        match self {
+            Self::V1_35 | Self::V1_36 => &["GenericWorkload=true", "GangScheduling=true"],
+            Self::V1_37 => &["GenericWorkload=true"],
+        }
+    }
+}
+
 /// What `build.sh --gang` makes: a gang scheduler, operators of jobs, and their manifests.
 #[derive(Clone, Debug)]
 pub struct GangPrograms {

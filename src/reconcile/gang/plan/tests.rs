@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::gang::{NativeVersion, native};
 use crate::names;
 use crate::reconcile::gang::execute::Step;
 use crate::reconcile::gang::observed::LauncherSeen;
@@ -328,10 +327,6 @@ fn a_native_group_has_a_workload_first_and_a_fresh_name_while_the_old_one_goes()
     };
     assert_eq!(object["kind"], "PodGroup");
     assert_ne!(object["metadata"]["name"], first);
-    assert!(native::is_enabled(
-        NativeVersion::V1beta1,
-        &native::probe(NativeVersion::V1beta1)
-    ));
 }
 
 #[test]

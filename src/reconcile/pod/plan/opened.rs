@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, local_target, mirror_pod_ips, target};
+use super::{Plan, local_target, mirror_pod_ips, say_refused, target};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -30,6 +30,9 @@ pub(super) fn plan(
     let news = forward.is_some() || take_back.is_some();
     if let (Some(rest), false) = (settling(observed, remote, now), news) {
         return Plan::wait(rest).and_look_in(look_again);
+    }
+    if let Some(step) = say_refused(observed, local, true, now) {
+        return Plan::step(step);
     }
     let dispatched = Dispatched {
         status: true,
@@ -130,8 +133,8 @@ fn unschedulable(
     let waited = now.monotonic.saturating_duration_since(*since);
     match (waited >= limit, elsewhere) {
         (true, true) => {
-            let reason = manner::waiting_reason(remote)
-                .unwrap_or_else(|| "not scheduled, without a word why".to_owned());
+            let reason =
+                manner::waiting_reason(remote).unwrap_or_else(|| "its scheduler gave no reason".to_owned());
             let step = Step::TakeBack {
                 remote: target(worker, remote),
                 resource_version: remote.resource_version.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, local_target, say, target, waiting};
+use super::{Plan, local_target, say, say_refused, target, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
 use crate::reconcile::faults::{Fault, dropped};
@@ -281,6 +281,9 @@ fn place(
     if let Some(passing) = &observed.memory.passing
         && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
     {
+        return Plan::step(step);
+    }
+    if let Some(step) = say_refused(observed, local, false, now) {
         return Plan::step(step);
     }
     match next(observed, local, worker, ready, rules) {

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Turn, Turns, pause};
+use super::Turns;
 use crate::names;
 use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
 use crate::reconcile::pod::local::PairKey;
 use crate::reconcile::pod::observed::{Observed, Verdict};
+use crate::reconcile::pod::plan::WRITE_REFUSED;
 use crate::reconcile::step::{ENDED_HERE, Step};
+use crate::reconcile::turns::{Turn, pause};
 
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
@@ -25,7 +27,7 @@ impl Turns {
     pub(super) fn suffer(&self, observed: &Observed, step: &Step, failure: Failure, failures: u32) -> Turn {
         let key = &observed.key;
         match failure {
-            Failure::Stale(_) => Turn::soon(),
+            Failure::Stale(_) => Turn::done(Some(Duration::ZERO)),
             Failure::Refused {
                 worker,
                 reason,
@@ -36,7 +38,7 @@ impl Turns {
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, &reason, &format!("{worker}: {message}"));
                 }
-                Turn::soon()
+                Turn::done(Some(Duration::ZERO))
             }
             Failure::NotYet {
                 worker,
@@ -48,20 +50,20 @@ impl Turns {
                 if let Some(local) = observed.local.as_ref().filter(|_| failures >= PATIENCE) {
                     self.notes.warn(local, &reason, &format!("{worker}: {message}"));
                 }
-                Turn {
-                    look_again: Some(pause(failures).max(NOT_YET)),
-                    failed: true,
-                }
+                Turn::failed(pause(failures).max(NOT_YET))
             }
             Failure::Content { message } => {
                 tracing::warn!(kind = key.subject.noun(), object = %key, step = step.name(), %message, "the manager refuses what we write");
                 if let Some(local) = &observed.local {
-                    self.notes.warn(local, "WriteRefused", &message);
+                    self.notes.warn(local, WRITE_REFUSED, &message);
+                    // An uncommitted pod whose condition is refused goes on to its commit all the same.
+                    if matches!(step, Step::Commit { .. }) || local.committed().is_some() {
+                        self.world
+                            .memories
+                            .change(key, |memory| memory.write_refused = Some(message));
+                    }
                 }
-                Turn {
-                    look_again: Some(pause(failures).max(NOT_YET)),
-                    failed: true,
-                }
+                Turn::failed(pause(failures).max(NOT_YET))
             }
             Failure::Busy => Turn::default(), // `steps` ends before
             Failure::Unavailable { cluster, words } => {
@@ -70,10 +72,7 @@ impl Turns {
                     let sentence = format!("{} on {cluster}: {words}; it is tried again", step.name());
                     self.notes.warn(local, "NoAnswer", &sentence);
                 }
-                Turn {
-                    look_again: Some(pause(failures)),
-                    failed: true,
-                }
+                Turn::failed(pause(failures))
             }
         }
     }

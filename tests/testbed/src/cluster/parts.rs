@@ -96,13 +96,13 @@ pub(super) struct Layout<'a> {
 
 impl Layout<'_> {
     pub(super) fn launch(&self, part: Part) -> anyhow::Result<Launch> {
-        let programs = Programs::ready()?;
+        let kube = self.options.version.kube()?;
         let (program, mut args) = match part {
-            Part::Etcd => (&programs.kube, self.etcd()),
-            Part::ApiServer => (&programs.kube, self.api_server()),
-            Part::ControllerManager => (&programs.kube, self.controller_manager()),
-            Part::Scheduler => (&programs.kube, self.scheduler()),
-            Part::Kwok => (&programs.kwok, self.kwok()),
+            Part::Etcd => (kube, self.etcd()),
+            Part::ApiServer => (kube, self.api_server()),
+            Part::ControllerManager => (kube, self.controller_manager()),
+            Part::Scheduler => (kube, self.scheduler()),
+            Part::Kwok => (Programs::ready()?.kwok.as_path(), self.kwok()),
             Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet => {
                 bail!("{} was not started here", part.name())
             }
@@ -113,7 +113,7 @@ impl Layout<'_> {
         Ok(Launch {
             name: part.name().to_owned(),
             folder: self.folder.to_owned(),
-            program: program.clone(),
+            program: program.to_owned(),
             args,
             env: Vec::new(),
             life: self.life,
@@ -159,7 +159,10 @@ impl Layout<'_> {
         ];
         args.extend(self.options.api_server_args.iter().cloned());
         if self.options.native_gangs {
-            args.push("--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned());
+            args.push(format!(
+                "--runtime-config=scheduling.k8s.io/{}=true",
+                self.options.version.native_api()
+            ));
         }
         args.extend(self.feature_gates());
         args
@@ -217,7 +220,13 @@ impl Layout<'_> {
     fn feature_gates(&self) -> Option<String> {
         let mut gates = self.options.feature_gates.clone();
         if self.options.native_gangs {
-            gates.push("GenericWorkload=true".to_owned());
+            gates.extend(
+                self.options
+                    .version
+                    .native_gates()
+                    .iter()
+                    .map(ToString::to_string),
+            );
         }
         (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
     }

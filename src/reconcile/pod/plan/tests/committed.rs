@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::super::super::local::Subject;
+use super::words::lines;
 use super::{check, check_of};
 use crate::reconcile::step::Step;
 
@@ -43,6 +44,24 @@ fn what_follows_an_opening_at_once_is_mirrored_together() {
     check(
         "L committed a/u1; a: R u1 opened; b: -; opened u9 100ms ago",
         expect!["say Dispatched=True WaitingOnWorker\nagain in 300s"],
+    );
+}
+
+#[test]
+fn what_the_manager_refuses_is_said_before_it_is_tried_again() {
+    check(
+        "L committed a/u1; a: R u1 opened node; b: -; manager refused",
+        expect!["say Dispatched=True WriteRefused"],
+    );
+    let mut view = super::view::View::parse("L committed a/u1; a: R u1 opened node; b: -; manager refused");
+    let Step::Mirror { patch, .. } = &view.plan().steps[0] else {
+        panic!("it says something");
+    };
+    view.local.as_mut().unwrap()["status"] = patch["status"].clone();
+    expect!["mirror Dispatched=True Scheduled phase=Running"].assert_eq(&lines(&view.plan()));
+    check(
+        "L; a: R u1 gated; b: -; manager refused",
+        expect!["say Dispatched=False WriteRefused"],
     );
 }
 

@@ -11,8 +11,8 @@
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
 //!   `stale` (made from an older spec), `loose` (a gated job that is not suspended), `suspended`, `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
 //!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
-//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`), `siblings scheduled`, `siblings on b`,
-//!   and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
+//! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`,
+//!   `manager refused`), `siblings scheduled`, `siblings on b`, and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -133,6 +133,7 @@ impl View {
                 let ended = RemoteObject::parse(self.subject, ended.to_string().into()).unwrap();
                 self.memory.ended = Some(Arc::new(ended));
             }
+            ["manager", "refused"] => self.memory.write_refused = Some("too long".to_owned()),
             ["opened", uid, time, "ago"] => {
                 self.unready_since = Some((uid.into(), duration(time)));
             }
