@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod client;
+pub mod definitions;
 pub mod discovery;
 pub mod fleet;
 pub mod kubeconfig;
@@ -11,5 +12,6 @@ pub mod owners;
 pub mod raw;
 pub mod rbac;
 pub mod store;
+pub mod survey;
 pub mod watch;
 pub mod worker;

@@ -226,7 +226,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::Configuration;
-    use crate::workload::jobs::{JobKind as _, JobKinds};
+    use crate::workload::jobs::JobKinds;
 
     const HEAD: &str = "apiVersion: portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n";
     const SOLVER: &str = "group: batch.example.com, version: v1, kind: Solver, plural: solvers";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::inject::patch;
-use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, variable};
+use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, rules_of, variable};
 use crate::gang::hold::KUEUE_QUEUE;
 use crate::names::{GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
 use crate::workload::jobs::{GANG_KINDS, GangKind};
@@ -31,7 +31,7 @@ fn holds(layout: &Layout) -> Value {
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": constraints(&layout.ganged(), &job_rules(&["CREATE"])),
         "matchConditions": [
-            condition("top", &format!("!{}", cel::controlled_by_other_than("CronJob"))),
+            condition("top", &cel::top()),
             condition("gang", &asked()),
             condition("runs", &at_each(|kind| kind.suspend(), |value| format!("{value}.orValue(false) != true"))),
             condition("of-this-cluster", &of_this_cluster()),
@@ -88,22 +88,9 @@ fn pods(layout: &Layout) -> Value {
     })
 }
 
-/// One rule for each group and version of jobs.
+/// One rule for each group and version of jobs that can be gangs.
 pub(super) fn job_rules(operations: &[&str]) -> Vec<Value> {
-    let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for names in GANG_KINDS.iter().map(|kind| kind.resource()) {
-        match rules
-            .iter_mut()
-            .find(|(group, version, _)| (*group, *version) == (names.group, names.version))
-        {
-            Some((_, _, resources)) => resources.push(names.plural),
-            None => rules.push((names.group, names.version, vec![names.plural])),
-        }
-    }
-    rules
-        .iter()
-        .map(|(group, version, resources)| rule(group, version, resources, operations, "Namespaced"))
-        .collect()
+    rules_of(GANG_KINDS.iter().map(|kind| kind.resource()), &[""], operations)
 }
 
 /// It has a `schedulingPolicy`, or asks by annotation.
@@ -115,7 +102,7 @@ fn asked() -> String {
         cel::text(TRUE)
     );
     let policies = distinct(|kind| kind.scheduling_policy())
-        .map(|path| format!("{}.orValue(null) != null", optional(path)));
+        .map(|path| format!("{}.orValue(null) != null", cel::optional("object", path)));
     policies.chain([by_annotation]).collect::<Vec<_>>().join(" ||\n")
 }
 
@@ -134,7 +121,7 @@ fn of_this_cluster() -> String {
 /// What holds at each of the places where a kind may have the field; in other kinds the place is empty.
 fn at_each(path: fn(&dyn GangKind) -> &'static [&'static str], holds: impl Fn(&str) -> String) -> String {
     let conditions: Vec<String> = distinct(|kind| Some(path(kind)))
-        .map(|path| holds(&optional(path)))
+        .map(|path| holds(&cel::optional("object", path)))
         .collect();
     cel::all(&conditions)
 }
@@ -169,10 +156,6 @@ fn distinct(
         }
     }
     paths.into_iter()
-}
-
-fn optional(path: &[&str]) -> String {
-    format!("object.?{}", path.join(".?"))
 }
 
 fn pointer(path: &[&str]) -> String {

@@ -11,6 +11,7 @@ use super::observed::Memory;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
 use crate::admission::gang::GangFacts;
 use crate::cluster::client::Clients;
+use crate::cluster::definitions::Definitions;
 use crate::cluster::discovery;
 use crate::cluster::namespaces::Namespaces;
 use crate::config::Configuration;
@@ -77,6 +78,8 @@ pub struct GangCluster {
     pub configuration: Configuration,
     /// Our own namespace there.
     pub own_namespace: String,
+    /// Its CRDs.
+    pub(super) definitions: Definitions,
     served: ArcSwap<Served>,
     facts: ArcSwap<ClusterFacts>,
     known: Mutex<BTreeSet<GroupApi>>,
@@ -90,6 +93,7 @@ impl GangCluster {
         namespaces: Arc<Namespaces>,
         configuration: Configuration,
         own_namespace: String,
+        definitions: Definitions,
     ) -> Self {
         let facts = ClusterFacts {
             settings: configuration.gang.clone(),
@@ -102,6 +106,7 @@ impl GangCluster {
             queue: Queue::default(),
             configuration,
             own_namespace,
+            definitions,
             served: ArcSwap::default(),
             facts: ArcSwap::from_pointee(facts),
             known: Mutex::default(),

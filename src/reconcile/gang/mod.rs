@@ -26,6 +26,8 @@ use self::turn::Turns;
 use super::events::Notes;
 use crate::cluster::leading::Leading;
 
+pub use self::watches::groups;
+
 /// Runs until `stop`; answers when nothing writes any more.
 pub async fn run(
     cluster: Arc<GangCluster>,
