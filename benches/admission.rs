@@ -161,7 +161,6 @@ fn translation(criterion: &mut Criterion) {
                 back_end,
                 moment: Moment::Admission,
                 seed: "",
-                attempt: 0,
                 late_pods_exist: false,
             };
             group.bench_function(format!("MPIJob of {workers} workers, {name}"), |bencher| {

@@ -4,12 +4,16 @@
 //! `IN_FLIGHT` (jobs that users create at a time, 32) may be set in the environment. The rate at which the same jobs are
 //! created in a namespace without the label stands beside it.
 
+use std::collections::HashSet;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures::StreamExt;
-use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
 use portcullis_testbed::{Crds, Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 use serde_json::json;
 
@@ -112,31 +116,45 @@ async fn create(client: &Client, namespace: &str, jobs: usize, in_flight: usize)
     Ok(())
 }
 
-/// Waits until every job has its group and none is held.
+/// Waits until every job has its group and none is held: by watches, since lists of them all would be work for the API
+/// server that is no part of what is measured.
 async fn released(client: &Client, jobs: usize) -> Result<()> {
-    let all: Api<DynamicObject> = Api::namespaced_with(client.clone(), "gangs", &mpi_jobs());
-    let groups: Api<DynamicObject> = Api::namespaced_with(client.clone(), "gangs", &pod_groups());
-    wait_for("all jobs to be released", PATIENCE, async || {
-        let made = groups.list_metadata(&ListParams::default()).await?.items.len();
-        if made < jobs {
-            return Err(anyhow::anyhow!("{made} PodGroups"));
+    let (groups, all) = (pod_groups(), mpi_jobs());
+    let grouped = seen(client, &groups, jobs, |_| true);
+    let freed = seen(client, &all, jobs, |job| {
+        !job.annotations().contains_key("portcullis.dev/held")
+    });
+    tokio::try_join!(grouped, freed)?;
+    Ok(())
+}
+
+/// Waits until so many objects of the namespace are in this state at once.
+async fn seen(
+    client: &Client,
+    resource: &ApiResource,
+    wanted: usize,
+    state: fn(&PartialObjectMeta<DynamicObject>) -> bool,
+) -> Result<()> {
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::namespaced_with(client.clone(), "gangs", resource);
+    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut there = HashSet::new();
+    while there.len() < wanted {
+        let event = tokio::time::timeout(PATIENCE, events.next()).await;
+        let event = event.with_context(|| format!("{} of {wanted} {}", there.len(), resource.plural))?;
+        match event.context("the watch ended")?? {
+            watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                match state(&object) {
+                    true => there.insert(object.name_any()),
+                    false => there.remove(&object.name_any()),
+                };
+            }
+            watcher::Event::Delete(object) => {
+                there.remove(&object.name_any());
+            }
+            watcher::Event::Init | watcher::Event::InitDone => {}
         }
-        let held = |job: &kube::core::PartialObjectMeta<DynamicObject>| {
-            let annotations = job.metadata.annotations.as_ref();
-            annotations.is_some_and(|all| all.contains_key("portcullis.dev/held"))
-        };
-        let left = all
-            .list_metadata(&ListParams::default())
-            .await?
-            .items
-            .iter()
-            .filter(|job| held(job))
-            .count();
-        (left == 0)
-            .then_some(Some(()))
-            .with_context(|| format!("{left} are held"))
-    })
-    .await
+    }
+    Ok(())
 }
 
 fn job(name: &str) -> DynamicObject {

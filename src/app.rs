@@ -104,7 +104,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         namespaces.clone(),
         configuration,
         args.namespace.clone(),
-        definitions,
+        definitions.clone(),
     ));
     let facts = Arc::new(Facts {
         namespaces: namespaces.clone(),
@@ -139,11 +139,17 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         args.concurrent_jobs,
         shutdown.begin.clone(),
     ));
+    let options = controller::Options {
+        namespace: args.namespace.clone(),
+        concurrency: args.concurrent_pods,
+        metrics: metrics.pods.clone(),
+        definitions,
+    };
     tasks.spawn(reconcile(
-        args.clone(),
         clients,
+        options,
         namespaces,
-        metrics.clone(),
+        kinds,
         lists,
         shutdown.begin.clone(),
     ));
@@ -205,22 +211,17 @@ async fn keep_gangs(
 
 /// The controllers, once the manager has said who it is.
 async fn reconcile(
-    args: ServeArgs,
     clients: Clients,
+    options: controller::Options,
     namespaces: Arc<Namespaces>,
-    metrics: Arc<Metrics>,
+    kinds: JobKinds,
     lists: Check,
     stop: CancellationToken,
 ) {
     let Some(origin) = origin(&clients, &stop).await else {
         return;
     };
-    let options = controller::Options {
-        namespace: args.namespace,
-        concurrency: args.concurrent_pods,
-        metrics: metrics.pods.clone(),
-    };
-    let world = Arc::new(World::new(origin, namespaces));
+    let world = Arc::new(World::new(origin, namespaces, kinds));
     let ready = move || lists.met("complete");
     controller::run(clients, world, options, Leading::alone(), ready, stop).await;
 }

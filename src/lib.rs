@@ -12,6 +12,7 @@ pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod gang;
+pub mod job;
 pub mod names;
 pub mod placement;
 pub mod pod;

@@ -11,7 +11,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use portcullis::cluster::raw::RawObject;
 use portcullis::cluster::watch::{Watched, Watching, follow};
-use portcullis::reconcile::pod::local::RemotePod;
+use portcullis::reconcile::pod::local::{RemoteObject, Subject};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -31,7 +31,7 @@ struct Shared {
 
 /// A remote pod without the gate `uncommitted`.
 pub(crate) fn is_open(pod: &RawObject) -> bool {
-    RemotePod::parse(pod.json().clone()).is_ok_and(|pod| pod.gate.is_none())
+    RemoteObject::parse(Subject::Pod, pod.json().clone()).is_ok_and(|pod| pod.gate.is_none())
 }
 
 /// A local pod that shows itself as running and ready.

@@ -148,7 +148,6 @@ impl Job<'_> {
             back_end,
             moment: Moment::Admission,
             seed: self.seed,
-            attempt: 0,
             late_pods_exist: false,
         };
         Ok(match gang::gang(&subject, self.cluster)? {

@@ -260,7 +260,6 @@ impl PodgroupArgs {
             back_end,
             moment: Moment::Admission,
             seed: PLACEHOLDER_UID,
-            attempt: 0,
             late_pods_exist: false,
         };
         match gang(&subject, facts)? {

@@ -74,7 +74,7 @@ pub enum PatchKind {
     Json,
 }
 
-/// What a pod must still be for a delete to happen.
+/// What an object must still be for a delete to happen.
 #[derive(Clone, Copy, Debug)]
 pub struct Preconditions<'a> {
     /// Its UID. There is no delete without one.
@@ -106,6 +106,18 @@ impl ClusterApi {
     /// [`CallError`]; 404 is `Answered`.
     pub async fn get(&self, path: &str) -> Result<RawObject, CallError> {
         self.call(Method::GET, path, "application/json", Vec::new()).await
+    }
+
+    /// Who wrote which fields of an object: `metadata.managedFields`, which all other answers are without.
+    ///
+    /// # Errors
+    /// [`CallError`]; 404 is `Answered`.
+    pub async fn managed_fields(&self, path: &str) -> Result<Value, CallError> {
+        let text = self
+            .text(Method::GET, path, "application/json", Vec::new())
+            .await?;
+        let mut object: Value = serde_json::from_str(&text).map_err(CallError::Unreadable)?;
+        Ok(object["metadata"]["managedFields"].take())
     }
 
     /// Creates one object.
@@ -156,12 +168,28 @@ impl ClusterApi {
     /// # Errors
     /// [`CallError`]; 404 if it is gone, 409 if a precondition does not hold.
     pub async fn delete(&self, path: &str, only: Preconditions<'_>) -> Result<String, CallError> {
+        self.delete_with_owned(path, only, None).await
+    }
+
+    /// As `delete`; what the object owns goes or stays as `propagation` says.
+    ///
+    /// # Errors
+    /// As `delete`.
+    pub async fn delete_with_owned(
+        &self,
+        path: &str,
+        only: Preconditions<'_>,
+        propagation: Option<&str>,
+    ) -> Result<String, CallError> {
         let mut preconditions = serde_json::json!({"uid": only.uid});
         if let Some(version) = only.resource_version {
             preconditions["resourceVersion"] = version.into();
         }
-        self.delete_with(path, &serde_json::json!({"preconditions": preconditions}))
-            .await
+        let mut options = serde_json::json!({"preconditions": preconditions});
+        if let Some(propagation) = propagation {
+            options["propagationPolicy"] = propagation.into();
+        }
+        self.delete_with(path, &options).await
     }
 
     /// Deletes with these options. Outside of this module only the test-only `faults` feature may call it.
@@ -204,11 +232,6 @@ impl ClusterApi {
             .map_err(kube::Error::HttpError)?;
         self.client.request_text(request).await
     }
-}
-
-/// Path of a pod.
-pub fn pod_path(namespace: &str, name: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
 /// Path of a namespaced object of a group.

@@ -2,13 +2,14 @@
 //!
 //! Nothing is asked for that no code uses; a right is added together with the code that needs it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use crate::admission::policies::{self, LayerKind};
 use crate::names::{GROUP, PORTCULLIS};
-use crate::workload::jobs::GANG_KINDS;
+use crate::workload::Resource;
+use crate::workload::jobs::{GANG_KINDS, JOB_KINDS};
 
 /// Some verbs on some resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,7 @@ pub fn manager() -> Vec<Right> {
             "own the finalizer where admission demands the right",
         ),
     ];
+    rights.extend(jobs());
     rights.extend(gangs());
     // Who may create these is cluster-admin in effect, and create cannot be limited by name: so not create.
     rights.extend(LayerKind::ALL.map(|kind| Right {
@@ -94,45 +96,53 @@ pub fn manager() -> Vec<Right> {
     rights
 }
 
+/// The plurals of some kinds, with this behind each, by API group.
+fn by_group(
+    kinds: impl Iterator<Item = Resource>,
+    behind: &str,
+    verbs: &'static [&'static str],
+    why: &'static str,
+) -> Vec<Right> {
+    let mut groups: BTreeMap<&'static str, BTreeSet<&'static str>> = BTreeMap::new();
+    for names in kinds {
+        groups.entry(names.group).or_default().insert(names.plural);
+    }
+    groups
+        .into_iter()
+        .map(|(group, plurals)| Right {
+            resources: plurals.iter().map(|plural| format!("{plural}{behind}")).collect(),
+            ..right(group, &[], verbs, why)
+        })
+        .collect()
+}
+
+/// Where whole jobs are dispatched.
+fn jobs() -> Vec<Right> {
+    let kinds = || JOB_KINDS.iter().map(|kind| kind.resource());
+    let mut rights = by_group(
+        kinds(),
+        "",
+        &["get", "list", "watch", "patch", "delete"],
+        "see local jobs, commit them, take holds and finalizers off, end those whose time is over",
+    );
+    rights.extend(by_group(
+        kinds(),
+        "/status",
+        &["patch"],
+        "mirror the remote job's status",
+    ));
+    rights
+}
+
 /// Where jobs run and get PodGroups.
 fn gangs() -> Vec<Right> {
-    let groups: BTreeSet<&'static str> = GANG_KINDS.iter().map(|kind| kind.resource().group).collect();
-    let mut rights = Vec::new();
-    for group in groups {
-        let kinds = GANG_KINDS.iter().map(|kind| kind.resource());
-        let plurals: BTreeSet<&str> = kinds
-            .filter(|names| names.group == group)
-            .map(|names| names.plural)
-            .collect();
-        rights.push(Right {
-            resources: plurals.iter().map(|plural| (*plural).to_owned()).collect(),
-            ..right(
-                group,
-                &[],
-                &["get", "list", "watch", "patch"],
-                "end the hold of a job once its PodGroup is there",
-            )
-        });
-        rights.push(Right {
-            resources: plurals
-                .iter()
-                .map(|plural| format!("{plural}/finalizers"))
-                .collect(),
-            ..right(
-                group,
-                &[],
-                &["update"],
-                "own PodGroups in the job's name where admission demands the right",
-            )
-        });
-    }
+    let mut rights = by_group(
+        GANG_KINDS.iter().map(|kind| kind.resource()),
+        "/finalizers",
+        &["update"],
+        "own PodGroups in the job's name where admission demands the right",
+    );
     rights.extend([
-        right(
-            "batch",
-            &["jobs"],
-            &["delete"],
-            "a held MPIJob's launcher that was made before its marks",
-        ),
         right(
             "scheduling.x-k8s.io",
             &["podgroups"],
@@ -210,7 +220,7 @@ pub const TLS_SECRET: &str = "portcullis-tls";
 /// In one namespace of a worker that takes pods.
 #[must_use]
 pub fn worker_namespace() -> Vec<Right> {
-    vec![
+    let mut rights = vec![
         right("", &["namespaces"], &["get"], "read the namespace's consent"),
         right(
             "",
@@ -228,9 +238,16 @@ pub fn worker_namespace() -> Vec<Right> {
             "",
             &["events"],
             &["list", "watch"],
-            "tell the owner of a local pod what the worker says",
+            "tell the owner of a local object what the worker says",
         ),
-    ]
+    ];
+    rights.extend(by_group(
+        JOB_KINDS.iter().map(|kind| kind.resource()),
+        "",
+        &["get", "list", "watch", "create", "patch", "delete"],
+        "the remote jobs",
+    ));
+    rights
 }
 
 /// Everywhere on a worker, for a policy with `namespaces.create`.

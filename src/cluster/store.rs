@@ -1,21 +1,16 @@
-//! Pods of one side, as its watch and the answers to our own writes show them.
+//! Objects of one side, as its watches and the answers to our own writes show them.
 //!
 //! A view may be old; every write that follows from it carries preconditions. Absence here proves nothing (rule P).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::reconcile::pod::local::{LocalPod, PodKey, RemotePod, Unreadable};
+use crate::reconcile::pod::local::{LocalObject, PairKey, RemoteObject, Subject};
 
-/// A pod as one side stores it.
+/// An object as one side stores it.
 pub trait Stored: Sized + Send + Sync {
-    /// Reads the object.
-    ///
-    /// # Errors
-    /// If it is no pod.
-    fn parse(json: Arc<str>) -> Result<Self, Unreadable>;
-    /// `namespace/name`.
-    fn key(&self) -> &PodKey;
+    /// Kind, namespace and name.
+    fn key(&self) -> &PairKey;
     /// UID.
     fn uid(&self) -> &Arc<str>;
     /// resourceVersion.
@@ -24,11 +19,8 @@ pub trait Stored: Sized + Send + Sync {
     fn group(&self) -> Option<Arc<str>>;
 }
 
-impl Stored for LocalPod {
-    fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
-        Self::parse(json)
-    }
-    fn key(&self) -> &PodKey {
+impl Stored for LocalObject {
+    fn key(&self) -> &PairKey {
         &self.key
     }
     fn uid(&self) -> &Arc<str> {
@@ -46,11 +38,8 @@ impl Stored for LocalPod {
     }
 }
 
-impl Stored for RemotePod {
-    fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
-        Self::parse(json)
-    }
-    fn key(&self) -> &PodKey {
+impl Stored for RemoteObject {
+    fn key(&self) -> &PairKey {
         &self.key
     }
     fn uid(&self) -> &Arc<str> {
@@ -64,44 +53,50 @@ impl Stored for RemotePod {
     }
 }
 
-/// The pods of one side.
-pub struct PodStore<T> {
+/// The objects of one side.
+pub struct ObjectStore<T> {
     inner: RwLock<Inner<T>>,
 }
 
 struct Inner<T> {
-    pods: HashMap<PodKey, Arc<T>>,
-    groups: HashMap<Arc<str>, BTreeSet<PodKey>>,
-    /// The newest resourceVersion that a watch delivered.
-    delivered: u64,
+    objects: HashMap<PairKey, Arc<T>>,
+    groups: HashMap<Arc<str>, BTreeSet<PairKey>>,
+    /// The newest resourceVersion that the watches of a kind delivered.
+    delivered: BTreeMap<Subject, u64>,
 }
 
-impl<T> Default for PodStore<T> {
+impl<T> Default for Inner<T> {
     fn default() -> Self {
         Self {
-            inner: RwLock::new(Inner {
-                pods: HashMap::new(),
-                groups: HashMap::new(),
-                delivered: 0,
-            }),
+            objects: HashMap::new(),
+            groups: HashMap::new(),
+            delivered: BTreeMap::new(),
         }
     }
 }
 
-impl<T: Stored> PodStore<T> {
-    /// The pod under the key.
-    pub fn get(&self, key: &PodKey) -> Option<Arc<T>> {
-        self.read().pods.get(key).cloned()
+impl<T> Default for ObjectStore<T> {
+    fn default() -> Self {
+        Self {
+            inner: RwLock::new(Inner::default()),
+        }
+    }
+}
+
+impl<T: Stored> ObjectStore<T> {
+    /// The object under the key.
+    pub fn get(&self, key: &PairKey) -> Option<Arc<T>> {
+        self.read().objects.get(key).cloned()
     }
 
-    /// All pods, in no order.
+    /// All objects, in no order.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.read().pods.values().cloned().collect()
+        self.read().objects.values().cloned().collect()
     }
 
     /// All keys, in no order.
-    pub fn keys(&self) -> Vec<PodKey> {
-        self.read().pods.keys().cloned().collect()
+    pub fn keys(&self) -> Vec<PairKey> {
+        self.read().objects.keys().cloned().collect()
     }
 
     /// Pods that share a group.
@@ -111,98 +106,98 @@ impl<T: Stored> PodStore<T> {
             return Vec::new();
         };
         keys.iter()
-            .filter_map(|key| inner.pods.get(key).cloned())
+            .filter_map(|key| inner.objects.get(key).cloned())
             .collect()
     }
 
     /// The watch delivered this state. False if it is no news: an answer showed this state or a newer one before, and
     /// the turn that got the answer went on from there.
-    pub fn watched(&self, pod: T) -> bool {
+    pub fn watched(&self, object: T) -> bool {
         let mut inner = self.write();
-        let version = number(pod.resource_version());
-        inner.delivered = inner.delivered.max(version);
-        let held = inner.pods.get(pod.key()).filter(|held| held.uid() == pod.uid());
+        let version = number(object.resource_version());
+        inner.deliver(object.key().subject, version);
+        let held = inner
+            .objects
+            .get(object.key())
+            .filter(|held| held.uid() == object.uid());
         let held = held.map(|held| number(held.resource_version()));
         if held.is_none_or(|held| held <= version) {
-            inner.insert(pod);
+            inner.insert(object);
         }
         version == 0 || held.is_none_or(|held| held < version)
     }
 
-    /// The watch delivered the end of this pod.
-    pub fn removed(&self, pod: &T) {
+    /// The watch delivered the end of this object.
+    pub fn removed(&self, object: &T) {
         let mut inner = self.write();
-        inner.delivered = inner.delivered.max(number(pod.resource_version()));
-        inner.remove(pod.key(), pod.uid());
+        inner.deliver(object.key().subject, number(object.resource_version()));
+        inner.remove(object.key(), object.uid());
     }
 
     /// A write or a live read was answered with this state. An answer that the watch has overtaken is dropped:
-    /// it could bring back a pod that was deleted since.
-    pub fn answered(&self, pod: T) {
+    /// it could bring back an object that was deleted since.
+    pub fn answered(&self, object: T) {
         let mut inner = self.write();
-        let version = number(pod.resource_version());
-        let fresh = match inner.pods.get(pod.key()) {
+        let version = number(object.resource_version());
+        let fresh = match inner.objects.get(object.key()) {
             Some(held) => version > number(held.resource_version()),
-            None => version > inner.delivered,
+            None => version > inner.delivered(object.key().subject),
         };
         if fresh {
-            inner.insert(pod);
+            inner.insert(object);
         }
     }
 
-    /// A live read showed a pod that the watch does not deliver (its label was changed): kept until it is put right.
-    pub fn unwatched(&self, pod: T) {
+    /// A live read showed an object that the watch does not deliver (its label was changed): kept until it is put right.
+    pub fn unwatched(&self, object: T) {
         let mut inner = self.write();
-        let version = number(pod.resource_version());
-        let held = inner.pods.get(pod.key());
+        let version = number(object.resource_version());
+        let held = inner.objects.get(object.key());
         if held.is_none_or(|held| version > number(held.resource_version())) {
-            inner.insert(pod);
+            inner.insert(object);
         }
     }
 
-    /// A live read said that the name is free, or that another pod has it.
-    pub fn gone(&self, key: &PodKey, uid: &str) {
+    /// A live read said that the name is free, or that another object has it.
+    pub fn gone(&self, key: &PairKey, uid: &str) {
         self.write().remove(key, uid);
     }
 
-    /// Changes a pod in place, if it is still this one.
-    pub fn change(&self, key: &PodKey, uid: &str, change: impl FnOnce(&mut T))
+    /// Changes an object in place, if it is still this one.
+    pub fn change(&self, key: &PairKey, uid: &str, change: impl FnOnce(&mut T))
     where
         T: Clone,
     {
         let mut inner = self.write();
-        let Some(held) = inner.pods.get_mut(key).filter(|held| **held.uid() == *uid) else {
+        let Some(held) = inner.objects.get_mut(key).filter(|held| **held.uid() == *uid) else {
             return;
         };
         change(Arc::make_mut(held));
     }
 
-    /// A list is complete: what it did not show is dropped. `namespace` limits it to a list of that namespace.
+    /// A list of a kind is complete: what it did not show is dropped. `namespace` limits it to a list of that namespace.
     /// Answers that are newer than anything delivered stay.
-    pub fn listed(&self, seen: &HashSet<PodKey>, namespace: Option<&str>) -> Vec<PodKey> {
+    pub fn listed(&self, subject: Subject, seen: &HashSet<PairKey>, namespace: Option<&str>) -> Vec<PairKey> {
         let mut inner = self.write();
-        let delivered = inner.delivered;
+        let delivered = inner.delivered(subject);
         let missing: Vec<Arc<T>> = inner
-            .pods
+            .objects
             .values()
-            .filter(|pod| namespace.is_none_or(|namespace| &*pod.key().namespace == namespace))
-            .filter(|pod| !seen.contains(pod.key()) && number(pod.resource_version()) <= delivered)
+            .filter(|object| object.key().subject == subject)
+            .filter(|object| namespace.is_none_or(|namespace| &*object.key().namespace == namespace))
+            .filter(|object| !seen.contains(object.key()) && number(object.resource_version()) <= delivered)
             .cloned()
             .collect();
-        for pod in &missing {
-            inner.remove(pod.key(), pod.uid());
+        for object in &missing {
+            inner.remove(object.key(), object.uid());
         }
-        missing.iter().map(|pod| pod.key().clone()).collect()
+        missing.iter().map(|object| object.key().clone()).collect()
     }
 
     /// Forgets everything: the cluster behind is another one.
     pub fn clear(&self) {
         let mut inner = self.write();
-        *inner = Inner {
-            pods: HashMap::new(),
-            groups: HashMap::new(),
-            delivered: 0,
-        };
+        *inner = Inner::default();
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
@@ -215,28 +210,37 @@ impl<T: Stored> PodStore<T> {
 }
 
 impl<T: Stored> Inner<T> {
-    fn insert(&mut self, pod: T) {
-        let key = pod.key().clone();
-        if let Some(old) = self.pods.get(&key).cloned() {
+    fn deliver(&mut self, subject: Subject, version: u64) {
+        let newest = self.delivered.entry(subject).or_default();
+        *newest = version.max(*newest);
+    }
+
+    fn delivered(&self, subject: Subject) -> u64 {
+        self.delivered.get(&subject).copied().unwrap_or_default()
+    }
+
+    fn insert(&mut self, object: T) {
+        let key = object.key().clone();
+        if let Some(old) = self.objects.get(&key).cloned() {
             self.ungroup(&old);
         }
-        if let Some(group) = pod.group() {
+        if let Some(group) = object.group() {
             self.groups.entry(group).or_default().insert(key.clone());
         }
-        self.pods.insert(key, Arc::new(pod));
+        self.objects.insert(key, Arc::new(object));
     }
 
-    fn remove(&mut self, key: &PodKey, uid: &str) {
-        if let Some(held) = self.pods.get(key).filter(|held| **held.uid() == *uid).cloned() {
+    fn remove(&mut self, key: &PairKey, uid: &str) {
+        if let Some(held) = self.objects.get(key).filter(|held| **held.uid() == *uid).cloned() {
             self.ungroup(&held);
-            self.pods.remove(key);
+            self.objects.remove(key);
         }
     }
 
-    fn ungroup(&mut self, pod: &T) {
-        let Some(group) = pod.group() else { return };
+    fn ungroup(&mut self, object: &T) {
+        let Some(group) = object.group() else { return };
         if let Some(keys) = self.groups.get_mut(&group) {
-            keys.remove(pod.key());
+            keys.remove(object.key());
             if keys.is_empty() {
                 self.groups.remove(&group);
             }
@@ -255,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_answer_never_brings_back_what_the_watch_saw_end() {
-        let store = PodStore::<RemotePod>::default();
+        let store = ObjectStore::<RemoteObject>::default();
         store.answered(pod("u", 5));
         store.watched(pod("u", 7));
         store.removed(&pod("u", 8));
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn an_older_state_never_replaces_a_newer_one() {
-        let store = PodStore::<RemotePod>::default();
+        let store = ObjectStore::<RemoteObject>::default();
         store.answered(pod("u", 9));
         store.watched(pod("u", 7));
         assert_eq!(store.get(&key()).unwrap().resource_version(), "9");
@@ -277,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_an_answer_showed_before_is_no_news() {
-        let store = PodStore::<RemotePod>::default();
+        let store = ObjectStore::<RemoteObject>::default();
         assert!(store.watched(pod("u", 5)));
         store.answered(pod("u", 7));
         assert!(!store.watched(pod("u", 6)) && !store.watched(pod("u", 7)));
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn an_end_counts_for_its_uid_only() {
-        let store = PodStore::<RemotePod>::default();
+        let store = ObjectStore::<RemoteObject>::default();
         store.watched(pod("v", 9));
         store.removed(&pod("u", 8));
         store.gone(&key(), "u");
@@ -296,25 +300,29 @@ mod tests {
 
     #[test]
     fn a_complete_list_drops_what_it_does_not_show_but_keeps_newer_answers() {
-        let store = PodStore::<RemotePod>::default();
+        let store = ObjectStore::<RemoteObject>::default();
         store.watched(pod("u", 5));
-        assert_eq!(store.listed(&HashSet::new(), Some("other")), Vec::new());
-        assert_eq!(store.listed(&HashSet::new(), None), vec![key()]);
+        assert_eq!(
+            store.listed(Subject::Pod, &HashSet::new(), Some("other")),
+            Vec::new()
+        );
+        assert_eq!(store.listed(Subject::Pod, &HashSet::new(), None), vec![key()]);
         store.answered(pod("v", 9));
-        assert_eq!(store.listed(&HashSet::new(), None), Vec::new());
+        assert_eq!(store.listed(Subject::Pod, &HashSet::new(), None), Vec::new());
     }
 
-    fn key() -> PodKey {
-        PodKey {
+    fn key() -> PairKey {
+        PairKey {
+            subject: Subject::Pod,
             namespace: "n".into(),
             name: "p".into(),
         }
     }
 
-    fn pod(uid: &str, version: u64) -> RemotePod {
+    fn pod(uid: &str, version: u64) -> RemoteObject {
         let json = format!(
             r#"{{"metadata":{{"namespace":"n","name":"p","uid":"{uid}","resourceVersion":"{version}"}}}}"#
         );
-        RemotePod::parse(json.into()).unwrap()
+        RemoteObject::parse(Subject::Pod, json.into()).unwrap()
     }
 }

@@ -40,6 +40,12 @@ impl PriorityClasses {
             Some(class) => self.values.get(class).copied(),
         }
     }
+
+    /// Whether there is a class of this name, or none is known at all: every cluster has those of the system.
+    #[must_use]
+    pub fn may_exist(&self, class: &str) -> bool {
+        self.values.is_empty() || self.value(Some(class)).is_some()
+    }
 }
 
 /// What a container gets that does not say it itself.

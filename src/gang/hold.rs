@@ -5,6 +5,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
+use super::marked;
 use crate::names::HELD;
 use crate::workload::jobs::{FieldPath, GangKind};
 
@@ -25,6 +26,12 @@ pub fn is_claimed(job: &Value) -> bool {
     annotations.is_some_and(|annotations| annotations.get(HELD).is_some())
 }
 
+/// Whether it is held, or suspended with marks of ours: where no gang is asked for any more, they are to go.
+#[must_use]
+pub fn is_left(kind: &dyn GangKind, job: &Value) -> bool {
+    is_claimed(job) || (is_suspended(kind, job) && !kind.is_finished(job) && marked(kind, job).is_some())
+}
+
 /// The hold ends: it is not suspended, and nothing of it is claimed.
 #[must_use]
 pub fn end(kind: &dyn GangKind) -> [PatchOperation; 2] {
@@ -34,8 +41,7 @@ pub fn end(kind: &dyn GangKind) -> [PatchOperation; 2] {
 /// The claim goes.
 #[must_use]
 pub fn drop_claim() -> PatchOperation {
-    let held = path(&["metadata", "annotations", HELD]);
-    PatchOperation::Remove(RemoveOperation { path: pointer(&held) })
+    remove(&path(&["metadata", "annotations", HELD]))
 }
 
 /// An annotation of the job, whose annotations are added whole if there are none.
@@ -55,6 +61,12 @@ pub fn add(path: &FieldPath, value: Value) -> PatchOperation {
         path: pointer(path),
         value,
     })
+}
+
+/// Takes away the field at `path`, which is there.
+#[must_use]
+pub fn remove(path: &FieldPath) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path: pointer(path) })
 }
 
 /// The path made of these keys.

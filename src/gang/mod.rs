@@ -30,6 +30,7 @@ mod tests;
 
 pub use back_end::{BackEnd, Choice, Family, Served, Wanted, choose};
 pub use facts::{ClusterFacts, ContainerDefaults, ElasticMin, GangSettings, NameStyle, PriorityClasses};
+pub use group_label::{marked, unmarked};
 pub use marks::{Marks, PodMark, TemplateMarks};
 pub use native::NativeVersion;
 pub use notice::{Notice, Reason};
@@ -58,8 +59,6 @@ pub struct Subject<'a> {
     pub moment: Moment,
     /// At admission, the UID of the request: a job without a name yet has a group whose name is made of it.
     pub seed: &'a str,
-    /// How often the job was started anew, from 0; native names depend on it.
-    pub attempt: u32,
     /// Pods that come later than the others exist already.
     pub late_pods_exist: bool,
 }
@@ -93,7 +92,16 @@ pub struct Gang {
     pub notices: Vec<Notice>,
 }
 
-/// The gang of a job on a cluster with these facts.
+impl Gang {
+    /// The gang of a job that was started anew so often: native groups have another name each time.
+    #[must_use]
+    pub fn of_attempt(mut self, back_end: BackEnd, attempt: u32) -> Self {
+        self.marks.pods = templates::pod_mark(back_end, &self.pod_group, attempt);
+        self
+    }
+}
+
+/// The gang of a job on a cluster with these facts, when it is started for the first time.
 ///
 /// # Errors
 /// The first field that cannot be read, or that is refused at [`Moment::Admission`].

@@ -201,12 +201,13 @@ pub fn resized(live: &Value, mut wanted: Value) -> Value {
 /// `gang.minCount` of a Workload or PodGroup.
 #[must_use]
 pub fn min_count(object: &Value) -> Option<u64> {
-    ["/spec", "/spec/podGroupTemplates/0"].iter().find_map(|place| {
-        object
-            .pointer(place)?
-            .pointer("/schedulingPolicy/gang/minCount")?
-            .as_u64()
-    })
+    let places = [
+        "/spec/schedulingPolicy",
+        "/spec/podGroupTemplates/0/schedulingPolicy",
+        "/spec/podGroups/0/policy", // 1.35
+    ];
+    let count = |place: &&str| object.pointer(place)?.pointer("/gang/minCount")?.as_u64();
+    places.iter().find_map(count)
 }
 
 /// `gang.minCount` of a group some of whose pods have ended: pods that ended do not count, so the full number would

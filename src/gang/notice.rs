@@ -112,6 +112,8 @@ reasons! {
     GangUnsupported warning,
     /// The job started before its templates named a group.
     NotGangScheduled warning,
+    /// The PodGroup that the job adopts is not there.
+    WaitingForPodGroup warning,
     /// The PodGroup's name is taken.
     PodGroupConflict warning,
     /// The PodGroup could not be made in time.

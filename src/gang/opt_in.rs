@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::facts::GangSettings;
 use super::notice::{Notice, Reason};
-use super::policy::Policy;
 use crate::names::{GANG_SCHEDULING, STAND_DOWN, TRUE};
 use crate::workload::jobs::{Field, GangKind, InvalidField, gang_kind};
 
@@ -17,8 +16,8 @@ pub(super) fn alone(
     job: &Value,
     settings: &GangSettings,
 ) -> Result<Option<Notice>, InvalidField> {
-    let policy = Policy::read(kind, job);
-    let has_policy = policy.as_ref().map_or(true, |policy| policy.field.is_present());
+    let policy = kind.scheduling_policy();
+    let has_policy = policy.is_some_and(|path| Field::root(job).at(path).is_present());
     let metadata = Field::root(job).get("metadata");
     if metadata.get("deletionTimestamp").is_present() {
         return Ok(Some(Notice::new(Reason::Deleting, "the job is being deleted")));
@@ -49,12 +48,16 @@ pub(super) fn alone(
     if !is_opted_in(kind, &metadata, has_policy, settings)? {
         return Ok(Some(Notice::new(Reason::NotOptedIn, not_opted_in(kind))));
     }
-    if metadata.at(&["annotations", STAND_DOWN]).is_present() {
+    let stand_down = metadata.at(&["annotations", STAND_DOWN]);
+    if let Some(why) = stand_down.text()? {
+        let why = if why.is_empty() {
+            "somebody else manages the PodGroup"
+        } else {
+            why
+        };
         return Ok(Some(Notice::new(
             Reason::OperatorManagesPodGroup,
-            format!(
-                "metadata.annotations[{STAND_DOWN}] is there: the operator manages the PodGroup; switch its gang scheduling off and remove the annotation"
-            ),
+            format!("{why} ({})", stand_down.path()),
         )));
     }
     if let Some(own) = kind
@@ -74,7 +77,7 @@ pub(super) fn alone(
 }
 
 /// The job of one of our kinds that controls this one.
-fn owner(metadata: &Field<'_>) -> Result<Option<String>, InvalidField> {
+pub(super) fn owner(metadata: &Field<'_>) -> Result<Option<String>, InvalidField> {
     for owner in metadata.get("ownerReferences").items()? {
         let text = |key: &str| Ok(owner.get(key).text()?.unwrap_or_default());
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);

@@ -36,21 +36,27 @@ pub(super) fn priorities<'j>(
         .iter()
         .map(|field| Ok(field.text()?.filter(|class| !class.is_empty())))
         .collect::<Result<Vec<Option<&'j str>>, InvalidField>>()?;
-    let class = policy
-        .priority_class
-        .or_else(|| own.iter().flatten().next().copied());
-    let given = match (facts.settings.propagate_priority, subject.back_end) {
-        (false, _) => None,
+    // The API server makes no pod with a class that does not exist, and no native group; Volcano takes any.
+    let classes = &facts.priority_classes;
+    let usable = policy.priority_class.filter(|class| classes.may_exist(class));
+    let first = own.iter().flatten().next().copied();
+    let (class, given) = match subject.back_end {
         // The scheduler wants all pods of a native group to have the group's priority (seen on 1.37.2).
-        (true, BackEnd::Native(_)) => class,
-        (true, BackEnd::Coscheduling | BackEnd::Volcano) => policy.priority_class,
+        BackEnd::Native(_) => (usable.or(first), usable.or(first)),
+        BackEnd::Coscheduling | BackEnd::Volcano => (policy.priority_class.or(first), usable),
     };
-    let policy_field = policy.field.get("priorityClass");
-    let named =
-        std::iter::once((&policy_field, policy.priority_class)).chain(fields.iter().zip(own.iter().copied()));
+    let given = given.filter(|_| facts.settings.propagate_priority);
+    let of_policy = policy.field.get("priorityClass");
+    let outcome = match usable {
+        Some(_) => "no pod is made with it",
+        None => "pods do not get it",
+    };
+    let named = fields.iter().zip(own.iter().copied());
+    let named = named.map(|(field, class)| (field, class, "no pod is made with it"));
+    let named = named.chain([(&of_policy, policy.priority_class, outcome)]);
     unknown(named, subject.moment, facts, notices)?;
     let classes: Vec<Option<&str>> = own.iter().map(|own| own.or(given)).collect();
-    mixed(subject, &classes, policy, &fields, facts, notices)?;
+    mixed(subject, &classes, usable, &fields, facts, notices)?;
     let value = |class: &Option<&str>| facts.priority_classes.value(*class).unwrap_or(0);
     Ok(Priorities {
         class,
@@ -59,36 +65,31 @@ pub(super) fn priorities<'j>(
     })
 }
 
-/// Says which classes do not exist, each once.
+/// Says which classes do not exist, each once, and what comes of it.
 fn unknown<'a>(
-    named: impl Iterator<Item = (&'a Field<'a>, Option<&'a str>)>,
+    named: impl Iterator<Item = (&'a Field<'a>, Option<&'a str>, &'static str)>,
     moment: Moment,
     facts: &ClusterFacts,
     notices: &mut Vec<Notice>,
 ) -> Result<(), InvalidField> {
+    let known = &facts.priority_classes;
+    let is_strict = facts.settings.strict_priority_class && moment == Moment::Admission;
     let mut told = Vec::new();
-    for (field, class) in named {
-        let Some(class) = class.filter(|class| facts.priority_classes.value(Some(class)).is_none()) else {
+    for (field, class, outcome) in named {
+        let Some(class) = class.filter(|class| known.value(Some(class)).is_none() && !told.contains(class))
+        else {
             continue;
         };
-        if told.contains(&class) {
-            continue;
-        }
         told.push(class);
-        match (facts.settings.strict_priority_class, moment) {
-            (true, Moment::Admission) => {
-                return Err(field.invalid(format!(
-                    "found {class:?}, but there is no PriorityClass of this name"
-                )));
-            }
-            (true, Moment::Stored) | (false, _) => notices.push(Notice::new(
-                Reason::UnknownPriorityClass,
-                format!(
-                    "{} is {class:?}, but there is no PriorityClass of this name; it counts as 0",
-                    field.path()
-                ),
-            )),
+        if is_strict && !known.may_exist(class) {
+            return Err(field.invalid(format!(
+                "found {class:?}, but there is no PriorityClass of this name"
+            )));
         }
+        notices.push(Notice::new(
+            Reason::UnknownPriorityClass,
+            format!("there is no {class:?}, so {outcome}: {}", field.path()),
+        ));
     }
     Ok(())
 }
@@ -97,14 +98,14 @@ fn unknown<'a>(
 fn mixed(
     subject: &Subject<'_>,
     classes: &[Option<&str>],
-    policy: &Policy<'_>,
+    of_policy: Option<&str>,
     fields: &[Field<'_>],
     facts: &ClusterFacts,
     notices: &mut Vec<Notice>,
 ) -> Result<(), InvalidField> {
-    let first = policy.priority_class.or(classes.first().copied().flatten());
+    let first = of_policy.or(classes.first().copied().flatten());
     let differs = |class: &Option<&str>| {
-        let is_overruled = policy.priority_class.is_some() && class.is_some() && *class != first;
+        let is_overruled = of_policy.is_some() && class.is_some() && *class != first;
         let (ours, others) = (
             facts.priority_classes.value(first),
             facts.priority_classes.value(*class),
@@ -127,7 +128,7 @@ fn mixed(
         (BackEnd::Native(_), Moment::Stored) | (BackEnd::Coscheduling | BackEnd::Volcano, _) => {
             notices.push(Notice::new(
                 Reason::MixedPriorities,
-                format!("{} is {other}, beside {one}: pods of one gang should have one priority, for others may come between them", fields[place].path()),
+                format!("{other} beside {one}: {}; others may come between pods of the gang", fields[place].path()),
             ));
             Ok(())
         }

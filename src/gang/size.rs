@@ -73,16 +73,14 @@ fn explicit(
     if wanted > ceiling {
         notices.push(Notice::new(
             Reason::LauncherExcluded,
-            format!(
-                "{path} counts pods that are created only once the others run; the gang is {ceiling} pods"
-            ),
+            format!("the gang is {ceiling} pods, for others come once these run: {path}"),
         ));
     }
     if subject.kind.is_rigid() && wanted < ceiling {
         let kind = subject.kind.resource().kind;
         notices.push(Notice::new(
             Reason::PartialGang,
-            format!("{path} lets {wanted} of {ceiling} pods start alone, but a {kind} waits for all of them; leave it out"),
+            format!("leave out {path}: {wanted} of {ceiling} pods may start, but a {kind} needs all"),
         ));
     }
     wanted.min(ceiling)

@@ -207,10 +207,10 @@ fn schedulers(
         Notice::new(
             Reason::SchedulerNameMismatch,
             format!(
-                "{} is {:?}, a scheduler that serves no group of {}; leave it out, or name {wanted:?}",
-                fields[place].path(),
+                "{:?} serves no group of {}; name {wanted:?} or none: {}",
                 names[place],
-                subject.back_end.family()
+                subject.back_end.family(),
+                fields[place].path()
             ),
         )
     }))
@@ -256,22 +256,22 @@ pub(super) fn marks(
             priority_class_name: class.filter(|_| !has_class).map(str::to_owned),
         }
     };
-    let pods = match (subject.back_end, group.is_adopted) {
-        (BackEnd::Coscheduling | BackEnd::Volcano, _) => None,
-        (BackEnd::Native(NativeVersion::V1alpha1), true) => Some(super::PodMark::WorkloadRef {
-            workload: group.name.clone(),
-            pod_group: native::TEMPLATE.to_owned(),
-        }),
-        (BackEnd::Native(_), true) => Some(super::PodMark::SchedulingGroup {
-            pod_group: group.name.clone(),
-        }),
-        (BackEnd::Native(version), false) => Some(native::pod_mark(
-            native::names(group, version, subject.attempt),
-            version,
-        )),
-    };
     Marks {
         templates: sets.iter().map(of).collect(),
-        pods,
+        pods: pod_mark(subject.back_end, group, 0),
     }
+}
+
+/// What the pods themselves carry in this attempt.
+pub(super) fn pod_mark(back_end: BackEnd, group: &PodGroup, attempt: u32) -> Option<super::PodMark> {
+    let BackEnd::Native(version) = back_end else {
+        return None;
+    };
+    let mut names = native::names(group, version, attempt);
+    match (group.is_adopted, version) {
+        (false, _) => {}
+        (true, NativeVersion::V1alpha1) => names.workload.clone_from(&group.name),
+        (true, _) => names.pod_group.clone_from(&group.name),
+    }
+    Some(native::pod_mark(names, version))
 }

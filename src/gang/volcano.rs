@@ -112,10 +112,7 @@ pub(super) fn check_queue(
         if queue.is_empty() {
             notices.push(Notice::new(
                 Reason::EmptyQueue,
-                format!(
-                    "{} is empty and counts as absent; name a queue, or leave it out",
-                    field.path()
-                ),
+                format!("an empty name of a queue counts as none: {}", field.path()),
             ));
         } else if !is_name(queue) {
             return Err(field.invalid(format!(

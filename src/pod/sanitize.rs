@@ -3,12 +3,12 @@
 //! Raw JSON in and out: a field of the spec that this program does not know reaches the worker as it is (R32).
 //! Metadata goes the other way round: only what is listed in [`metadata`] is copied (R13).
 
-mod change;
+pub(crate) mod change;
 mod label_keys;
 mod list;
-mod local;
-mod marks;
-mod metadata;
+pub(crate) mod local;
+pub(crate) mod marks;
+pub(crate) mod metadata;
 mod spec;
 mod submitted;
 mod token;
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 pub use change::{Change, What};
-pub use local::UnreadablePod;
+pub use local::UnreadableLocal;
 pub use marks::set_owner;
 
 use change::Log;
-use local::LocalPod;
+use local::LocalObject;
 
 /// Part of every `source` hash. Grows whenever the same local pod would give another copy than before, so that a
 /// remote pod which an older version prepared is made anew instead of being committed (protocol rule 3b).
@@ -57,9 +57,9 @@ pub struct RemoteCopy {
 
 /// The copy of `local` for a worker. `local` is the whole pod as the manager's API server gives it; its UID, name,
 /// namespace and attempt are taken from it.
-pub fn sanitize(local: &Value, marks: &CopyMarks<'_>) -> Result<RemoteCopy, UnreadablePod> {
+pub fn sanitize(local: &Value, marks: &CopyMarks<'_>) -> Result<RemoteCopy, UnreadableLocal> {
     let mut log = Log::on();
-    let local = LocalPod::read(local)?;
+    let local = LocalObject::read(local)?;
     let mut pod = copy(&local, &mut log)?;
     let source = hash(&pod);
     marks::put(&mut pod, &local, marks, &source, &mut log)?;
@@ -71,12 +71,12 @@ pub fn sanitize(local: &Value, marks: &CopyMarks<'_>) -> Result<RemoteCopy, Unre
 }
 
 /// The `source` that [`sanitize`] would give, without marks and without reasons: for the comparison before a commit.
-pub fn source(local: &Value) -> Result<String, UnreadablePod> {
-    copy(&LocalPod::read(local)?, &mut Log::off()).map(|copy| hash(&copy))
+pub fn source(local: &Value) -> Result<String, UnreadableLocal> {
+    copy(&LocalObject::read(local)?, &mut Log::off()).map(|copy| hash(&copy))
 }
 
 /// The copy without our marks: what the hash is about.
-fn copy(local: &LocalPod<'_>, log: &mut Log) -> Result<Value, UnreadablePod> {
+fn copy(local: &LocalObject<'_>, log: &mut Log) -> Result<Value, UnreadableLocal> {
     let metadata = metadata::copy(local, log)?;
     let spec = spec::copy(local, log);
     Ok(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
@@ -192,14 +192,14 @@ mod tests {
         let copy = sanitize(&testing::everything(), &MARKS).unwrap();
         expect![[r#"
             dropped metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]: large, and nobody applied the copy
-            dropped metadata.annotations[portcullis.dev/root]: Portcullis' own, on the local pod only
-            dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
+            dropped metadata.annotations[portcullis.dev/root]: Portcullis' own, on the manager only
+            dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
             dropped metadata.creationTimestamp: the worker writes its own
             dropped metadata.finalizers: nobody on the worker would ever remove them
             dropped metadata.generateName: the copy has the name that the manager made
             dropped metadata.generation: counts on the manager only
-            dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-            dropped metadata.labels[portcullis.dev/gated]: Portcullis' own, on the local pod only
+            dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for it, no Kueue on the worker does
+            dropped metadata.labels[portcullis.dev/gated]: Portcullis' own, on the manager only
             dropped metadata.managedFields: the worker writes its own
             dropped metadata.ownerReferences: the owner does not exist on the worker, whose garbage collector would delete the copy
             dropped metadata.resourceVersion: counts on the manager only
@@ -214,10 +214,10 @@ mod tests {
             dropped spec.schedulingGates[kueue.x-k8s.io/admission]: nobody on the worker would lift it
             added spec.schedulingGates[portcullis.dev/uncommitted]: holds the copy until the local pod has recorded it
             added metadata.labels[portcullis.dev/origin]: names the manager
-            added metadata.annotations[portcullis.dev/local-uid]: names the local pod
-            added metadata.annotations[portcullis.dev/local-name]: names the local pod
-            added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local pod
-            added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local pod
+            added metadata.annotations[portcullis.dev/local-uid]: names the local object
+            added metadata.annotations[portcullis.dev/local-name]: names the local object
+            added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local object
+            added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local object
             added metadata.ownerReferences: the namespace is its controller, so that no controller on the worker adopts the copy
         "#]].assert_eq(&testing::lines(&copy.changes));
     }

@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Notes;
 use super::execute::Executor;
-use super::pod::local::PodKey;
+use super::pod::local::PairKey;
 use super::pod::metrics::PodMetrics;
 use super::pod::turn::{Turn, Turns};
 use super::pod::world::World;
-use super::{cluster, manager};
+use super::{cluster, kinds, manager};
 use crate::cluster::client::Clients;
+use crate::cluster::definitions::Definitions;
 use crate::cluster::leading::Leading;
 
 /// How the reconcilers run.
@@ -26,6 +27,8 @@ pub struct Options {
     pub concurrency: usize,
     /// What is counted.
     pub metrics: Arc<PodMetrics>,
+    /// The manager's CRDs.
+    pub definitions: Definitions,
 }
 
 /// Runs until `stop`; answers when nothing writes any more. `ready` is called when the manager's lists are complete.
@@ -53,6 +56,12 @@ pub async fn run(
         listed.clone(),
         stop.clone(),
     ));
+    tasks.spawn(kinds::keep(
+        clients.clone(),
+        world.clone(),
+        options.definitions,
+        stop.clone(),
+    ));
     tasks.spawn(cluster::keep(
         clients,
         options.namespace,
@@ -61,7 +70,7 @@ pub async fn run(
         listed,
         stop.clone(),
     ));
-    let failures: Arc<Mutex<HashMap<PodKey, u32>>> = Arc::default();
+    let failures: Arc<Mutex<HashMap<PairKey, u32>>> = Arc::default();
     for _ in 0..options.concurrency {
         tasks.spawn(take_turns(
             world.clone(),
@@ -91,7 +100,7 @@ fn lists(world: Arc<World>, ready: impl Fn() + Send + Sync + 'static) -> impl Fn
 async fn take_turns(
     world: Arc<World>,
     turns: Arc<Turns>,
-    failures: Arc<Mutex<HashMap<PodKey, u32>>>,
+    failures: Arc<Mutex<HashMap<PairKey, u32>>>,
     stop: CancellationToken,
 ) {
     loop {

@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::mpsc;
 
-use super::pod::local::LocalPod;
+use super::pod::local::LocalObject;
 use crate::names;
 use crate::words::chain;
 
@@ -24,22 +24,35 @@ const LONGEST_NAME: usize = 230;
 /// Events are news, not the work: at most this many a second on average.
 const PER_SECOND: f64 = 10.0;
 const BURST: f64 = 50.0;
+/// What was done leaves so much of it to what people wait for.
+const FOR_REASONS: f64 = 20.0;
 
 /// What an Event says.
 #[derive(Clone, Debug)]
 pub struct Note {
     warning: bool,
+    /// It is only dropped while so many Events may be sent at once, or fewer.
+    at_least: f64,
     reason: String,
     message: String,
 }
 
 impl Note {
-    /// Nothing to worry about.
+    /// Nothing to worry about: something was done.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
         Self {
             warning: false,
+            at_least: FOR_REASONS,
             reason: reason.to_owned(),
             message: message.into(),
+        }
+    }
+
+    /// Nothing to worry about, but all that people see of why something waits.
+    pub fn reason(reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            at_least: 1.0,
+            ..Self::normal(reason, message)
         }
     }
 
@@ -47,6 +60,7 @@ impl Note {
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
         Self {
             warning: true,
+            at_least: f64::NEG_INFINITY,
             reason: reason.to_owned(),
             message: message.into(),
         }
@@ -64,11 +78,12 @@ impl Notes {
         (Self(sender), send_all(client, receiver))
     }
 
-    /// About a local pod.
-    pub fn send(&self, local: &LocalPod, note: Note) {
+    /// About a local object.
+    pub fn send(&self, local: &LocalObject, note: Note) {
+        let names = local.key.subject.resource();
         let about = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Pod".to_owned()),
+            api_version: Some(names.api_version()),
+            kind: Some(names.kind.to_owned()),
             namespace: Some(local.key.namespace.to_string()),
             name: Some(local.key.name.to_string()),
             uid: Some(local.uid.to_string()),
@@ -83,8 +98,8 @@ impl Notes {
         let _dropped = self.0.try_send((object, note));
     }
 
-    /// A warning about a local pod.
-    pub fn warn(&self, local: &LocalPod, reason: &str, message: &str) {
+    /// A warning about a local object.
+    pub fn warn(&self, local: &LocalObject, reason: &str, message: &str) {
         self.send(local, Note::warning(reason, message));
     }
 }
@@ -103,7 +118,7 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             .map(part)
             .join("/");
         let topic = (about, format!("{}: {}", note.reason, note.message));
-        if told.contains_key(&topic) || (tokens < 1.0 && !note.warning) {
+        if told.contains_key(&topic) || tokens < note.at_least {
             continue;
         }
         tokens -= 1.0;
@@ -165,6 +180,20 @@ fn shortened(mut message: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_done_leaves_room_for_what_is_waited_for() {
+        let left_by = |note: &Note| {
+            (0..50)
+                .rev()
+                .map(f64::from)
+                .find(|tokens| *tokens < note.at_least)
+        };
+        let (done, waits) = (Note::normal("Done", ""), Note::reason("Waits", ""));
+        assert!(left_by(&done).is_some_and(|left| left >= waits.at_least + 10.0));
+        assert!(left_by(&waits).is_some());
+        assert_eq!(left_by(&Note::warning("Wrong", "")), None);
+    }
 
     #[test]
     fn each_sentence_is_an_event_of_its_own() {

@@ -1,16 +1,17 @@
-//! A step -> one API call with its preconditions, and what the answer means. The only door to writes on pods.
+//! A step -> one API call with its preconditions, and what the answer means. The only door to writes on pairs.
 //!
 //! A precondition that fails is 409 or, for a UID in a patch body and a JSON-patch `test`, 422: the same code as a
 //! refusal of the content. So after either the object is read live: if what was required still holds, the content
 //! was refused; if not, the view was old.
 
 mod local;
+mod prepare;
 mod remote;
 
 use std::sync::Arc;
 
 use super::faults::{Fault, dropped, hold};
-use super::pod::local::{LocalPod, PodKey, RemotePod};
+use super::pod::local::{LocalObject, PairKey, RemoteObject, Subject};
 use super::pod::world::World;
 use super::queue::Queue;
 use super::step::Step;
@@ -28,29 +29,32 @@ pub struct Executor {
     /// Calls to one worker at a time: one that hangs must leave room for the others (R44).
     most_per_worker: usize,
     /// Whoever waited for such a call gets a turn here.
-    queue: Queue<PodKey>,
+    queue: Queue<PairKey>,
     _leading: Leading,
 }
 
 /// What an answer showed.
 #[derive(Debug)]
 pub enum Done {
-    /// The local pod as it is now.
-    Local(Box<LocalPod>),
-    /// No local pod with this UID exists any more, for ever.
-    LocalGone { key: PodKey, uid: Arc<str> },
-    /// The remote pod as it is now.
-    Remote { worker: Arc<str>, pod: Box<RemotePod> },
-    /// The remote pod is being deleted.
+    /// The local object as it is now.
+    Local(Box<LocalObject>),
+    /// No local object with this UID exists any more, for ever.
+    LocalGone { key: PairKey, uid: Arc<str> },
+    /// The remote object as it is now.
+    Remote {
+        worker: Arc<str>,
+        object: Box<RemoteObject>,
+    },
+    /// The remote object is being deleted.
     Leaving {
         worker: Arc<str>,
-        key: PodKey,
+        key: PairKey,
         uid: Arc<str>,
     },
     /// Rule P: gone for ever, said by the cluster that the commit names.
     ProvenGone {
         worker: Arc<str>,
-        key: PodKey,
+        key: PairKey,
         cluster_uid: Arc<str>,
         uid: Arc<str>,
     },
@@ -59,7 +63,7 @@ pub enum Done {
     /// Gone as far as this answer tells; whoever needs a proof asks for it.
     Absent {
         worker: Arc<str>,
-        key: PodKey,
+        key: PairKey,
         uid: Arc<str>,
     },
 }
@@ -69,7 +73,7 @@ pub enum Done {
 pub enum Failure {
     /// The view was old; `Done` is what is there now.
     Stale(Done),
-    /// This worker does not take this pod; another may.
+    /// This worker does not take this object; another may.
     Refused {
         worker: Arc<str>,
         reason: String,
@@ -104,7 +108,7 @@ impl Failure {
 }
 
 impl Executor {
-    /// An executor for the pods of this manager, which makes `concurrency` steps at a time.
+    /// An executor for the pairs of this manager, which makes `concurrency` steps at a time.
     pub fn new(manager: ClusterApi, world: &World, concurrency: usize, leading: Leading) -> Self {
         Self {
             manager,
@@ -137,10 +141,17 @@ impl Executor {
             } => self.commit(local, finalizers, cluster_uid, remote).await,
             Step::GiveUp { local, attempt } => self.give_up(local, *attempt).await,
             Step::Open {
-                committed,
+                committed: _,
                 remote,
                 gate,
-            } => self.open(committed, remote, *gate).await,
+                patch,
+            } => self.open(remote, *gate, patch).await,
+            Step::Forward {
+                remote,
+                resource_version,
+                patch,
+            } => self.forward(remote, resource_version, patch).await,
+            Step::Expire { local } => self.expire(local).await,
             Step::Remark {
                 remote,
                 origin,
@@ -186,7 +197,7 @@ impl Executor {
         }
     }
 
-    fn worker(&self, name: &Arc<str>, key: &PodKey, stand: Stand) -> Result<Way, Failure> {
+    fn worker(&self, name: &Arc<str>, key: &PairKey, stand: Stand) -> Result<Way, Failure> {
         let unavailable = |words: &str| Failure::Unavailable {
             cluster: name.clone(),
             words: words.to_owned(),
@@ -225,7 +236,7 @@ struct Way {
 /// A call that is under way. When it is over, whoever waited for it gets a turn.
 struct Place {
     worker: Arc<Worker>,
-    queue: Queue<PodKey>,
+    queue: Queue<PairKey>,
 }
 
 impl Drop for Place {
@@ -236,9 +247,59 @@ impl Drop for Place {
     }
 }
 
+/// Whether the answer says that the object is not there. That a cluster does not know the kind, or not in this version any
+/// more, is a 404 too and says nothing of the object.
+fn is_absent(error: &CallError, key: &PairKey) -> bool {
+    let CallError::Answered {
+        code: 404,
+        reason,
+        message,
+    } = error
+    else {
+        return false;
+    };
+    match key.subject {
+        Subject::Pod => true,
+        Subject::Job(_) => reason == "NotFound" && message.contains(&format!("{:?}", key.name)),
+    }
+}
+
 fn unavailable(cluster: &Arc<str>, error: &CallError) -> Failure {
     Failure::Unavailable {
         cluster: cluster.clone(),
         words: error.words(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::jobs::JobSet;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_no_proof_that_an_object_is_gone() {
+        let key = |subject: Subject| PairKey {
+            subject,
+            namespace: "n".into(),
+            name: "train".into(),
+        };
+        let answer = |reason: &str, message: &str| CallError::Answered {
+            code: 404,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        let set = key(Subject::Job(&JobSet));
+        let gone = answer("NotFound", "jobsets.jobset.x-k8s.io \"train\" not found");
+        assert!(is_absent(&gone, &set));
+        for unknown in [
+            answer("", "404 page not found"),
+            answer("NotFound", "the server could not find the requested resource"),
+        ] {
+            assert!(!is_absent(&unknown, &set), "{unknown}");
+        }
+        assert!(
+            is_absent(&answer("", ""), &key(Subject::Pod)),
+            "pods are served everywhere"
+        );
     }
 }

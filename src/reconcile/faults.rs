@@ -7,7 +7,7 @@
 //!   its call (and says so by the file `held.<step>.<pod>`); while `blind.<cluster>` is there, pod events of that
 //!   cluster (`manager`, or a WorkerCluster's name) are lost.
 
-use super::pod::local::PodKey;
+use super::pod::local::PairKey;
 
 /// A precondition or proof that can be dropped; each is a cell "without it" of `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Fault {
 
 #[cfg(not(feature = "faults"))]
 mod switches {
-    use super::{Fault, PodKey};
+    use super::{Fault, PairKey};
 
     /// Never.
     pub const fn dropped(_fault: Fault) -> bool {
@@ -54,7 +54,7 @@ mod switches {
     }
 
     /// Nothing waits.
-    pub async fn hold(_step: &'static str, _pod: &PodKey) {}
+    pub async fn hold(_step: &'static str, _pod: &PairKey) {}
 
     /// Nothing is lost.
     pub const fn blind(_cluster: &str) -> bool {
@@ -68,7 +68,7 @@ mod switches {
     use std::sync::LazyLock;
     use std::time::Duration;
 
-    use super::{Fault, PodKey};
+    use super::{Fault, PairKey};
 
     static NAMED: LazyLock<String> = LazyLock::new(|| std::env::var("PORTCULLIS_FAULT").unwrap_or_default());
     static FOLDER: LazyLock<Option<PathBuf>> =
@@ -80,7 +80,7 @@ mod switches {
     }
 
     /// Returns when the step may go on.
-    pub async fn hold(step: &'static str, pod: &PodKey) {
+    pub async fn hold(step: &'static str, pod: &PairKey) {
         let Some(folder) = &*FOLDER else { return };
         let asked = folder.join(format!("hold.{step}.{}", pod.name));
         while asked.exists() {

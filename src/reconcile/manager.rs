@@ -1,18 +1,18 @@
-//! The manager's own watches: gated pods, namespaces, ReplicaSets.
+//! The manager's own watches: gated pods, namespaces, ReplicaSets; those of jobs are in [`super::kinds`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::core::{ApiResource, PartialObjectMeta};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::faults::blind;
-use super::pod::local::{LocalPod, PodKey};
+use super::pod::local::{LocalObject, PairKey, Subject};
 use super::pod::world::World;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, Watching, follow};
@@ -29,14 +29,14 @@ pub async fn keep(
     stop: CancellationToken,
 ) {
     let mut watches = JoinSet::new();
-    let pods: Api<RawObject> = Api::all_with(client.clone(), &ApiResource::erase::<Pod>(&()));
+    let pods: Api<RawObject> = Api::all_with(client.clone(), &Subject::Pod.api_resource());
     let gated = watcher::Config::default().labels(&format!("{}={}", names::GATED, names::TRUE));
     watches.spawn(follow(
         Watching::on_manager("pods"),
         pods,
         gated,
         stop.clone(),
-        pods_sink(world.clone(), listed.clone()),
+        objects_sink(Subject::Pod, world.clone(), listed.clone()),
     ));
     watches.spawn(follow(
         Watching::on_manager("namespaces"),
@@ -55,19 +55,23 @@ pub async fn keep(
     while watches.join_next().await.is_some() {}
 }
 
-fn pods_sink(world: Arc<World>, listed: impl Fn() + Send + 'static) -> impl FnMut(Watched<RawObject>) + Send {
-    let mut seen: HashSet<PodKey> = HashSet::new();
+pub(super) fn objects_sink(
+    subject: Subject,
+    world: Arc<World>,
+    listed: impl Fn() + Send + 'static,
+) -> impl FnMut(Watched<RawObject>) + Send {
+    let mut seen: HashSet<PairKey> = HashSet::new();
     let mut first = true;
     move |watched| match watched {
         Watched::Event(Event::Init) => seen.clear(),
         Watched::Event(Event::InitApply(object)) => {
-            if let Some(pod) = read(&object) {
-                seen.insert(pod.key.clone());
-                world.locals.watched(pod);
+            if let Some(object) = read(subject, &object).filter(LocalObject::concerns_us) {
+                seen.insert(object.key.clone());
+                world.locals.watched(object);
             }
         }
         Watched::Event(Event::InitDone) => {
-            world.locals.listed(&std::mem::take(&mut seen), None);
+            world.locals.listed(subject, &std::mem::take(&mut seen), None);
             if std::mem::take(&mut first) {
                 listed();
             }
@@ -75,26 +79,28 @@ fn pods_sink(world: Arc<World>, listed: impl Fn() + Send + 'static) -> impl FnMu
         }
         Watched::Event(Event::Apply(_) | Event::Delete(_)) if blind("manager") => {}
         Watched::Event(Event::Apply(object)) => {
-            if let Some(pod) = read(&object) {
-                let key = pod.key.clone();
-                if world.locals.watched(pod) {
+            if let Some(object) = read(subject, &object) {
+                let key = object.key.clone();
+                if !object.concerns_us() {
+                    world.locals.removed(&object);
+                } else if world.locals.watched(object) {
                     world.queue.add(key);
                 }
             }
         }
         Watched::Event(Event::Delete(object)) => {
-            if let Some(pod) = read(&object) {
-                world.locals.removed(&pod);
-                siblings(&world, &pod);
-                world.queue.add(pod.key);
+            if let Some(object) = read(subject, &object) {
+                world.locals.removed(&object);
+                siblings(&world, &object);
+                world.queue.add(object.key);
             }
         }
         Watched::Failed(_) => {}
     }
 }
 
-/// Pods that wait where their workload's pods are may go elsewhere once the last of them is gone.
-fn siblings(world: &World, pod: &LocalPod) {
+/// Objects that wait where their workload's others are may go elsewhere once the last of them is gone.
+fn siblings(world: &World, pod: &LocalObject) {
     let Some(root) = world.root_of(pod).filter(|_| pod.committed().is_some()) else {
         return;
     };
@@ -107,11 +113,12 @@ fn siblings(world: &World, pod: &LocalPod) {
     }
 }
 
-fn read(object: &RawObject) -> Option<LocalPod> {
-    match LocalPod::parse(object.json().clone()) {
-        Ok(pod) => Some(pod),
+fn read(subject: Subject, object: &RawObject) -> Option<LocalObject> {
+    match LocalObject::parse(subject, object.json().clone()) {
+        Ok(object) => Some(object),
         Err(error) => {
-            tracing::warn!(pod = %object.name_any(), %error, "a pod cannot be read; it is left alone");
+            let kind = subject.noun();
+            tracing::warn!(kind, object = %object.name_any(), %error, "an object cannot be read; it is left alone");
             None
         }
     }

@@ -7,6 +7,7 @@ pub mod events;
 pub mod execute;
 pub mod faults;
 pub mod gang;
+pub mod kinds;
 pub mod manager;
 pub mod pod;
 pub mod policy;

@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pod::local::{Committed, PodKey};
+use super::pod::local::{Committed, Gate, PairKey};
 
-/// A pod on a worker, named so that a namesake can never be meant.
+/// An object on a worker, named so that a namesake can never be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteTarget {
     /// Name of the WorkerCluster.
     pub worker: Arc<str>,
     /// Where it is.
-    pub key: PodKey,
+    pub key: PairKey,
     /// The UID it must have.
     pub uid: Arc<str>,
 }
 
-/// A pod on the manager, as it was seen when the step was planned.
+/// An object on the manager, as it was seen when the step was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalTarget {
     /// Where it is.
-    pub key: PodKey,
+    pub key: PairKey,
     /// The UID it must have.
     pub uid: Arc<str>,
     /// The resourceVersion it must still have.
@@ -36,28 +36,36 @@ pub const ENDED_HERE: &str = "its local pod was ended";
 /// One API call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Rule 2: create the remote pod with the gate `uncommitted`. Precondition: the name is free, by the API.
+    /// Rule 2: create the remote object with the gate `uncommitted`. Precondition: the name is free, by the API.
     Prepare {
         worker: Arc<str>,
         local: LocalTarget,
         copy: Box<Value>,
         create_namespace: bool,
     },
-    /// Rule 3: one patch of annotations and finalizer. Precondition: the local pod's UID and resourceVersion.
+    /// Rule 3: one patch of annotations and finalizer. Precondition: the local object's UID and resourceVersion.
     Commit {
         local: LocalTarget,
         finalizers: Vec<String>,
         cluster_uid: Arc<str>,
         remote: RemoteTarget,
     },
-    /// Rule 3c: attempt + 1, so that no ready copy can be committed any more. Precondition: the local pod's UID and
+    /// Rule 3c: attempt + 1, so that no ready copy can be committed any more. Precondition: the local object's UID and
     /// resourceVersion.
     GiveUp { local: LocalTarget, attempt: u64 },
-    /// Rule 7: remove the gate `uncommitted`. Precondition: the remote UID, and the gate at its place.
+    /// Rule 7: let it run, by a JSON patch. Precondition: the remote UID, and the gate `uncommitted` at its place.
     Open {
         committed: Committed,
         remote: RemoteTarget,
-        gate: usize,
+        gate: Gate,
+        patch: Box<Value>,
+    },
+    /// What the user changed of the local object since is changed in its opened copy too, by a JSON patch. Precondition:
+    /// the remote UID, and that it is opened.
+    Forward {
+        remote: RemoteTarget,
+        resource_version: Arc<str>,
+        patch: Box<Value>,
     },
     /// Somebody changed our marks on the committed copy: they are put back. Precondition the remote UID.
     Remark {
@@ -79,7 +87,7 @@ pub enum Step {
         resource_version: Arc<str>,
         reason: String,
     },
-    /// Rule 9: clear commit and finalizer, attempt + 1. Precondition: the local pod's UID and resourceVersion.
+    /// Rule 9: clear commit and finalizer, attempt + 1. Precondition: the local object's UID and resourceVersion.
     ClearCommit {
         local: LocalTarget,
         finalizers: Vec<String>,
@@ -87,29 +95,32 @@ pub enum Step {
     },
     /// Rule 10 and the mirror: a merge patch of the status that carries UID and resourceVersion.
     Mirror { local: LocalTarget, patch: Box<Value> },
-    /// Rule 11: status Failed. The remote pod is proven gone; precondition UID and resourceVersion.
+    /// Rule 11: status Failed. The remote object is proven gone; precondition UID and resourceVersion.
     Fail {
         local: LocalTarget,
         patch: Box<Value>,
         reason: &'static str,
     },
-    /// Rule 14: our finalizer off. The remote pod is proven gone; precondition the UID and the finalizer's place.
+    /// Rule 14: our finalizer off. The remote object is proven gone; precondition the UID and the finalizer's place.
     ReleaseFinalizer {
         local: LocalTarget,
         index: usize,
         same_version: bool,
     },
+    /// The local object ended and its time is over: it is deleted, as its own operator would have done. Precondition its
+    /// UID and resourceVersion.
+    Expire { local: LocalTarget },
     /// Rule P: a quorum read on the worker. Answers whether this remote UID is gone for ever.
     ProveRemoteGone {
         remote: RemoteTarget,
         cluster_uid: Arc<str>,
     },
     /// A pod that claims our marks stands in the way: whether its namespace takes our pods at all (R71).
-    AskConsent { worker: Arc<str>, key: PodKey },
+    AskConsent { worker: Arc<str>, key: PairKey },
     /// Rule P: a quorum read on the manager. Answers whether this local UID is gone for ever.
-    ProveLocalGone { key: PodKey, uid: Arc<str> },
-    /// The view of the local pod is old: read it again.
-    LookAtLocal { key: PodKey },
+    ProveLocalGone { key: PairKey, uid: Arc<str> },
+    /// The view of the local object is old: read it again.
+    LookAtLocal { key: PairKey },
 }
 
 impl Step {
@@ -120,6 +131,8 @@ impl Step {
             Self::Commit { .. } => "commit",
             Self::GiveUp { .. } => "give-up",
             Self::Open { .. } => "open",
+            Self::Forward { .. } => "forward",
+            Self::Expire { .. } => "expire",
             Self::Remark { .. } => "remark",
             Self::Delete { .. } => "delete",
             Self::TakeBack { .. } => "take-back",
@@ -135,7 +148,7 @@ impl Step {
     }
 
     /// The pair it is about.
-    pub fn key(&self) -> &PodKey {
+    pub fn key(&self) -> &PairKey {
         match self {
             Self::Prepare { local, .. }
             | Self::Commit { local, .. }
@@ -143,8 +156,10 @@ impl Step {
             | Self::ClearCommit { local, .. }
             | Self::Mirror { local, .. }
             | Self::Fail { local, .. }
-            | Self::ReleaseFinalizer { local, .. } => &local.key,
+            | Self::ReleaseFinalizer { local, .. }
+            | Self::Expire { local } => &local.key,
             Self::Open { remote, .. }
+            | Self::Forward { remote, .. }
             | Self::Remark { remote, .. }
             | Self::Delete { remote, .. }
             | Self::TakeBack { remote, .. }

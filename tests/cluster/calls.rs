@@ -96,6 +96,7 @@ pub fn collection(plural: &str, namespace: &str) -> String {
     let group = match plural {
         "deployments" | "statefulsets" | "replicasets" | "daemonsets" => "apis/apps/v1",
         "jobs" => "apis/batch/v1",
+        "jobsets" => "apis/jobset.x-k8s.io/v1alpha2",
         "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
         "priorityclasses" => "apis/scheduling.k8s.io/v1",
         "runtimeclasses" => "apis/node.k8s.io/v1",

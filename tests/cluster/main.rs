@@ -10,6 +10,9 @@ mod cases_deletion;
 mod cases_failures;
 mod cases_gates;
 mod cases_injected;
+mod cases_jobs;
+mod cases_jobs_kinds;
+mod cases_jobs_pure;
 mod cases_mirror;
 mod cases_names;
 mod cases_placement;
@@ -17,6 +20,7 @@ mod cases_sets;
 mod cases_third;
 mod dispatch;
 mod guard;
+mod jobs;
 mod objects;
 mod rig;
 mod sides;
@@ -39,6 +43,9 @@ fn main() -> ExitCode {
         cases_failures::cases(),
         cases_gates::cases(),
         cases_injected::cases(),
+        cases_jobs::cases(),
+        cases_jobs_kinds::cases(),
+        cases_jobs_pure::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),

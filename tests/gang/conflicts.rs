@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::{mpi, pytorch};
+use crate::jobs::{mpi, pytorch, with};
 use crate::rig::{Case, Rig};
 
 pub fn cases() -> Vec<Case> {
@@ -15,6 +15,8 @@ pub fn cases() -> Vec<Case> {
         case!(a_group_of_an_earlier_job_is_waited_for),
         case!(a_job_made_anew_has_a_group_of_its_own),
         case!(of_two_jobs_of_one_name_the_second_waits),
+        case!(a_job_that_adopts_a_group_waits_for_it),
+        case!(whoever_edits_a_group_by_hand_is_named),
     ]
 }
 
@@ -34,7 +36,7 @@ async fn a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes(rig: Ar
     let before = rig.get("taken", &group, state).await?;
     rig.create(&mpi("taken", "job", 2, "1")).await?;
     let said = rig.await_event("taken", "job", "PodGroupConflict").await?;
-    ensure!(said.contains("PodGroup job"), "{said}");
+    ensure!(said.contains("PodGroup job belongs to nobody"), "{said}");
     rig.others_go_on("taken").await?;
     rig.must_be_held("taken", "mpijob/job").await?;
     let after = rig.get("taken", &group, state).await?;
@@ -128,4 +130,79 @@ async fn of_two_jobs_of_one_name_the_second_waits(rig: Arc<Rig>) -> Result<()> {
         "3 PyTorchJob",
     )
     .await
+}
+
+async fn a_job_that_adopts_a_group_waits_for_it(rig: Arc<Rig>) -> Result<()> {
+    let adopt = json!({"metadata": {"annotations": {"portcullis.dev/adopt-podgroup": "theirs"}}});
+    let coscheduling = json!({
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "theirs"}, "spec": {"minMember": 3},
+    });
+    let native = json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": "theirs"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+    });
+    for (namespace, back_end, group) in [
+        ("adopt", "coscheduling", coscheduling),
+        ("nadopt", "native", native),
+    ] {
+        rig.ganged(namespace, back_end).await?;
+        rig.create(&with(mpi(namespace, "job", 2, "1"), &adopt)).await?;
+        let said = rig.await_event(namespace, "job", "WaitingForPodGroup").await?;
+        ensure!(said.contains("theirs, which does not exist"), "{said}");
+        rig.others_go_on(namespace).await?;
+        rig.must_be_held(namespace, "mpijob/job").await?;
+        let status = rig.status(namespace).await?;
+        ensure!(
+            status.contains("Held") && status.contains("WaitingForPodGroup"),
+            "{status}"
+        );
+        let mut group = group;
+        group["metadata"]["namespace"] = namespace.into();
+        rig.create(&group).await?;
+        rig.await_running(namespace, "job", 3).await?;
+        let status = rig.status(namespace).await?;
+        ensure!(
+            status.contains("Running") && !status.contains("WaitingForPodGroup"),
+            "{status}"
+        );
+    }
+    Ok(())
+}
+
+/// `kubectl edit` of a field that follows the job, one that the job sets and one that it does not.
+async fn whoever_edits_a_group_by_hand_is_named(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("edit", "coscheduling").await?;
+    for (name, spec) in [
+        ("one", json!({"minMember": 2})),
+        ("two", json!({"scheduleTimeoutSeconds": 5})),
+    ] {
+        rig.create(&mpi("edit", name, 2, "1")).await?;
+        rig.await_running("edit", name, 3).await?;
+        let patch = json!({"spec": spec}).to_string();
+        let group = format!("{GROUP}/{name}");
+        let args = [
+            "patch",
+            &group,
+            "-n=edit",
+            "--type=merge",
+            "--field-manager=jane",
+            "-p",
+            &patch,
+        ];
+        rig.kubectl(&args).await?;
+        let said = rig.await_event("edit", name, "OperatorManagesPodGroup").await?;
+        let field = spec.as_object().and_then(|spec| spec.keys().next());
+        let field = field.expect("one field");
+        ensure!(
+            said.contains(&format!("spec.{field} of its PodGroup belongs to jane")),
+            "{said}"
+        );
+        let status = rig.status("edit").await?;
+        ensure!(
+            status.contains("StoodDown") && status.contains("jane"),
+            "{status}"
+        );
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::{mpi, pytorch};
+use crate::jobs::{mpi, pytorch, with};
 use crate::rig::{Case, Rig};
 
 pub fn cases() -> Vec<Case> {
@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         case!(the_same_with_a_pytorch_job),
         case!(a_job_made_while_portcullis_is_down_is_held_and_starts_as_a_gang),
         case!(a_job_that_comes_with_its_namespace_is_a_gang),
+        case!(a_job_with_a_class_that_does_not_exist_runs_without_it),
     ]
 }
 
@@ -138,6 +139,18 @@ async fn a_job_that_comes_with_its_namespace_is_a_gang(rig: Arc<Rig>) -> Result<
                 "{back_end}: {groups:?}"
             );
         }
+    }
+    Ok(())
+}
+
+async fn a_job_with_a_class_that_does_not_exist_runs_without_it(rig: Arc<Rig>) -> Result<()> {
+    let class = json!({"spec": {"runPolicy": {"schedulingPolicy": {"priorityClass": "typo"}}}});
+    for (namespace, back_end) in [("typo", "coscheduling"), ("ntypo", "native")] {
+        rig.ganged(namespace, back_end).await?;
+        rig.create(&with(mpi(namespace, "job", 2, "1"), &class)).await?;
+        let said = rig.await_event(namespace, "job", "UnknownPriorityClass").await?;
+        ensure!(said.contains("pods do not get it"), "{said}");
+        rig.await_running(namespace, "job", 3).await?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 
 use crate::case;
-use crate::rig::{BINARY, Case, Rig, SOON};
+use crate::rig::{BINARY, Case, Rig, SOON, status};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -31,14 +31,14 @@ async fn the_gate_without_the_api_is_told(_rig: Arc<Rig>) -> Result<()> {
     })
     .await?;
     ensure!(event.contains("schedules no pod at all"), "{event}");
-    let status = status(&world).await?;
+    let status = status(&world, &[]).await?;
     ensure!(status.contains("schedules no pod at all"), "{status}");
     Ok(())
 }
 
 async fn without_gate_and_api_nothing_is_wrong(_rig: Arc<Rig>) -> Result<()> {
     let (world, _portcullis) = started(&[]).await?;
-    let status = status(&world).await?;
+    let status = status(&world, &[]).await?;
     ensure!(!status.contains("GenericWorkload"), "{status}");
     Ok(())
 }
@@ -58,19 +58,4 @@ async fn started(gates: &[&str]) -> Result<(World, Portcullis)> {
         .create_namespace("asks", &[("portcullis.dev/gang", "native")])
         .await?;
     Ok((world, portcullis))
-}
-
-async fn status(world: &World) -> Result<String> {
-    let kubeconfig = world.manager.admin_kubeconfig();
-    let output = tokio::process::Command::new(BINARY)
-        .args(["status", "--kubeconfig"])
-        .arg(kubeconfig)
-        .output()
-        .await?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -167,14 +167,17 @@ async fn a_job_without_a_policy_is_left_alone(rig: Arc<Rig>) -> Result<()> {
 async fn a_job_that_is_managed_elsewhere_is_left_alone(rig: Arc<Rig>) -> Result<()> {
     rig.ganged("else", "coscheduling").await?;
     let elsewhere = json!({"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}});
+    let opted_out = json!({"metadata": {"annotations": {"portcullis.dev/gang-scheduling": "false"}}});
     for down in [false, true] {
         if down {
             rig.portcullis.lock().await.kill9();
         }
-        let name = format!("away{}", u8::from(down));
-        rig.create(&with(mpi("else", &name, 1, "1"), &elsewhere)).await?;
-        let hold = rig.hold("else", &format!("mpijob/{name}")).await?;
-        ensure!(!hold.contains("true"), "{name}: {hold}");
+        for (name, patch) in [("away", &elsewhere), ("away-out", &opted_out)] {
+            let name = format!("{name}{}", u8::from(down));
+            rig.create(&with(mpi("else", &name, 1, "1"), patch)).await?;
+            let hold = rig.hold("else", &format!("mpijob/{name}")).await?;
+            ensure!(!hold.contains("true"), "{name}: {hold}");
+        }
     }
     rig.portcullis.lock().await.start().await?;
     rig.others_go_on("else").await?;

@@ -13,6 +13,7 @@ mod native;
 mod operators;
 mod pairs;
 mod refusals;
+mod relabelled;
 mod rig;
 mod steady;
 mod steps;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         coscheduling::cases(),
         native::cases(),
         refusals::cases(),
+        relabelled::cases(),
         lifecycle::cases(),
         conflicts::cases(),
         gates::cases(),

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use portcullis_testbed::{
     Cluster, Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for,
 };
@@ -152,6 +152,11 @@ impl Rig {
         self.cluster().kubectl(args).await
     }
 
+    /// `portcullis status` of a namespace, as administrator.
+    pub async fn status(&self, namespace: &str) -> Result<String> {
+        status(&self.world, &["-n", namespace]).await
+    }
+
     /// Creates an object, as its user does.
     pub async fn create(&self, object: &serde_json::Value) -> Result<String> {
         self.cluster()
@@ -242,4 +247,17 @@ impl Rig {
         })
         .await
     }
+}
+
+/// `portcullis status` with these arguments, as administrator.
+pub async fn status(world: &World, args: &[&str]) -> Result<String> {
+    let output = tokio::process::Command::new(BINARY)
+        .args(["status", "--kubeconfig"])
+        .arg(world.manager.admin_kubeconfig())
+        .args(args)
+        .output()
+        .await?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(output.status.success(), "{}", said(&output.stderr));
+    Ok(said(&output.stdout))
 }

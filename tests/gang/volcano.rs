@@ -61,5 +61,10 @@ async fn volcano_is_missed_and_used_once_it_is_there(rig: Arc<Rig>) -> Result<()
     pods.sort();
     let expected = ["launcher", "worker", "worker"].map(|role| format!("job {role} volcano gang-urgent"));
     ensure!(pods == expected, "{pods:?}");
-    rig.must_be_unbound("vol", "job").await
+    rig.must_be_unbound("vol", "job").await?;
+    let nameless = json!({"spec": {"runPolicy": {"schedulingPolicy": {"queue": ""}}}});
+    rig.create(&with(mpi("vol", "nameless", 1, "1"), &nameless))
+        .await?;
+    rig.await_event("vol", "nameless", "EmptyQueue").await?;
+    rig.await_pods("vol", "nameless", 2).await
 }

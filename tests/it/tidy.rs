@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use expect_test::expect;
 
 /// Folders and files that choose and touch nothing: no runtime, no client, no files, no clock.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "src/gang",
     "src/quantity",
     "src/workload",
     "src/pod",
+    "src/job",
     "src/placement",
     "src/admission/decide.rs",
     "src/admission/mutate.rs",

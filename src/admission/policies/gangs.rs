@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::inject::patch;
 use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, rules_of, variable};
 use crate::gang::hold::KUEUE_QUEUE;
-use crate::names::{GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
+use crate::names::{FALSE, GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
 use crate::workload::jobs::{GANG_KINDS, GangKind};
 
 const HOLD: &str = "portcullis-inject-holds";
@@ -93,17 +93,22 @@ pub(super) fn job_rules(operations: &[&str]) -> Vec<Value> {
     rules_of(GANG_KINDS.iter().map(|kind| kind.resource()), &[""], operations)
 }
 
-/// It has a `schedulingPolicy`, or asks by annotation.
+/// It asks by annotation, or has a `schedulingPolicy` and no annotation that says otherwise.
 fn asked() -> String {
-    let by_annotation = format!(
-        "{}[?{}].orValue('') == {}",
+    let annotation = format!(
+        "{}[?{}].orValue('')",
         cel::annotations("object"),
-        cel::text(GANG_SCHEDULING),
-        cel::text(TRUE)
+        cel::text(GANG_SCHEDULING)
     );
     let policies = distinct(|kind| kind.scheduling_policy())
         .map(|path| format!("{}.orValue(null) != null", cel::optional("object", path)));
-    policies.chain([by_annotation]).collect::<Vec<_>>().join(" ||\n")
+    let policies: Vec<String> = policies.collect();
+    format!(
+        "{annotation} == {} ||\n{annotation} != {} && ({})",
+        cel::text(TRUE),
+        cel::text(FALSE),
+        policies.join(" ||\n")
+    )
 }
 
 /// Its `managedBy` names nobody, or an operator of this cluster.

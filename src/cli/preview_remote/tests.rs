@@ -59,15 +59,15 @@ fn reasons_are_comments_in_yaml() {
         Format::Yaml,
         expect![[r##"
             # dropped metadata.generateName: the copy has the name that the manager made
-            # dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+            # dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for it, no Kueue on the worker does
             # dropped metadata.uid: the worker gives the copy its own
             # dropped spec.priority: follows from the worker's PriorityClass
             # added spec.schedulingGates[portcullis.dev/uncommitted]: holds the copy until the local pod has recorded it
             # added metadata.labels[portcullis.dev/origin]: names the manager
-            # added metadata.annotations[portcullis.dev/local-uid]: names the local pod
-            # added metadata.annotations[portcullis.dev/local-name]: names the local pod
-            # added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local pod
-            # added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local pod
+            # added metadata.annotations[portcullis.dev/local-uid]: names the local object
+            # added metadata.annotations[portcullis.dev/local-name]: names the local object
+            # added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local object
+            # added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local object
             # added metadata.ownerReferences: the namespace is its controller, so that no controller on the worker adopts the copy
             apiVersion: v1
             kind: Pod
@@ -97,7 +97,7 @@ fn reasons_are_comments_in_yaml() {
         "##]],
     );
     let printed = |explain| {
-        preview_remote(source(MANIFEST), explain, Format::Yaml)
+        preview_remote(source(MANIFEST), JobKinds::BUILT_IN, explain, Format::Yaml)
             .unwrap()
             .stdout
     };
@@ -154,15 +154,15 @@ fn reasons_are_remarks_in_json() {
             }
             on standard error:
             dropped metadata.generateName: the copy has the name that the manager made
-            dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+            dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for it, no Kueue on the worker does
             dropped metadata.uid: the worker gives the copy its own
             dropped spec.priority: follows from the worker's PriorityClass
             added spec.schedulingGates[portcullis.dev/uncommitted]: holds the copy until the local pod has recorded it
             added metadata.labels[portcullis.dev/origin]: names the manager
-            added metadata.annotations[portcullis.dev/local-uid]: names the local pod
-            added metadata.annotations[portcullis.dev/local-name]: names the local pod
-            added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local pod
-            added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local pod
+            added metadata.annotations[portcullis.dev/local-uid]: names the local object
+            added metadata.annotations[portcullis.dev/local-name]: names the local object
+            added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local object
+            added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local object
             added metadata.ownerReferences: the namespace is its controller, so that no controller on the worker adopts the copy
         "#]],
     );
@@ -172,19 +172,21 @@ fn reasons_are_remarks_in_json() {
 fn every_pod_of_the_input_is_copied() {
     let two = format!("{MANIFEST}---{MANIFEST}");
     for format in [Format::Yaml, Format::Json] {
-        let printed = preview_remote(source(&two), true, format).unwrap().stdout;
+        let printed = preview_remote(source(&two), JobKinds::BUILT_IN, true, format)
+            .unwrap()
+            .stdout;
         assert_eq!(documents::parse(&[source(&printed)]).unwrap().len(), 2);
     }
 }
 
 #[test]
-fn what_is_no_pod_is_refused() {
+fn what_is_not_dispatched_is_refused() {
     check(
         "{apiVersion: apps/v1, kind: Deployment}",
         false,
         Format::Yaml,
         expect![
-            "pods.yaml, document 1: found a Deployment of apps/v1, expected a Pod of v1; take one from `kubectl get pod NAME -o yaml`"
+            "pods.yaml, document 1: found a Deployment of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication; take one from `kubectl get KIND NAME -o yaml`"
         ],
     );
     check(
@@ -240,7 +242,7 @@ fn what_an_api_server_would_not_read_is_refused_with_its_place_and_path() {
         false,
         Format::Yaml,
         expect![
-            "pods.yaml, document 1: found a Pod of apps/v1, expected a Pod of v1; take one from `kubectl get pod NAME -o yaml`"
+            "pods.yaml, document 1: found a Pod of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication; take one from `kubectl get KIND NAME -o yaml`"
         ],
     );
 }
@@ -249,7 +251,7 @@ fn what_an_api_server_would_not_read_is_refused_with_its_place_and_path() {
 fn a_field_that_no_pod_has_is_warned_about_in_every_form() {
     let text = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {contaners: []}}";
     for output in [Format::Yaml, Format::Json, Format::Table] {
-        let printed = preview_remote(source(text), false, output).unwrap();
+        let printed = preview_remote(source(text), JobKinds::BUILT_IN, false, output).unwrap();
         assert_eq!(
             printed.stderr,
             "Warning: pods.yaml, document 1: spec.contaners: no pod of Kubernetes 1.37 has this field, so it does nothing; correct its name or its place, or remove it\n"
@@ -259,11 +261,11 @@ fn a_field_that_no_pod_has_is_warned_about_in_every_form() {
 
 #[test]
 fn a_table_lists_what_is_changed() {
-    let printed = preview_remote(source(MANIFEST), false, Format::Table).unwrap();
+    let printed = preview_remote(source(MANIFEST), JobKinds::BUILT_IN, false, Format::Table).unwrap();
     let first: Vec<&str> = printed.stdout.lines().take(2).collect();
     expect![[r#"
-            POD                 CHANGE    FIELD                                                REASON
-            default/web-xxxxx   dropped   metadata.generateName                                the copy has the name that the manager made"#]]
+        KIND   NAME                CHANGE    FIELD                                                REASON
+        Pod    default/web-xxxxx   dropped   metadata.generateName                                the copy has the name that the manager made"#]]
         .assert_eq(&first.join("\n"));
 }
 
@@ -277,12 +279,77 @@ fn source(text: &str) -> Source {
 #[track_caller]
 #[allow(clippy::needless_pass_by_value)]
 fn check(input: &str, explain: bool, output: Format, expect: Expect) {
-    expect.assert_eq(&match preview_remote(source(input), explain, output) {
-        Ok(Printout { stdout, stderr }) if stderr.is_empty() => stdout,
-        Ok(Printout { stdout, stderr }) => format!("{stdout}on standard error:\n{stderr}"),
-        Err(error) => match error.source() {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
+    expect.assert_eq(
+        &match preview_remote(source(input), JobKinds::BUILT_IN, explain, output) {
+            Ok(Printout { stdout, stderr }) if stderr.is_empty() => stdout,
+            Ok(Printout { stdout, stderr }) => format!("{stdout}on standard error:\n{stderr}"),
+            Err(error) => match error.source() {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            },
         },
-    });
+    );
+}
+
+/// Jobs of every kind, as users write them: the copy is suspended whatever they say.
+#[test]
+fn a_job_is_copied_whole() {
+    check(
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: solve}, spec: {managedBy: portcullis.dev/multikueue, \
+         ttlSecondsAfterFinished: 60, template: {spec: {restartPolicy: Never}}}}",
+        true,
+        Format::Yaml,
+        expect![[r##"
+            # dropped metadata.uid: the worker gives the copy its own
+            # dropped spec.managedBy: the worker's own operator runs the copy
+            # dropped spec.ttlSecondsAfterFinished: the copy stays until its end is told here
+            # rewritten spec.suspend: holds the copy until the local job has recorded it; then it follows the local job
+            # added metadata.labels[portcullis.dev/origin]: names the manager
+            # added metadata.annotations[portcullis.dev/local-uid]: names the local object
+            # added metadata.annotations[portcullis.dev/local-name]: names the local object
+            # added metadata.annotations[portcullis.dev/local-attempt]: counts the placements of the local object
+            # added metadata.annotations[portcullis.dev/source]: tells whether the copy still fits the local object
+            # added metadata.ownerReferences: the namespace is its controller, so that no controller on the worker adopts the copy
+            # added metadata.annotations[portcullis.dev/uncommitted]: says that the local job has not recorded it
+            apiVersion: batch/v1
+            kind: Job
+            metadata:
+              annotations:
+                portcullis.dev/local-attempt: "0"
+                portcullis.dev/local-name: default/solve
+                portcullis.dev/local-uid: 00000000-0000-0000-0000-000000000000
+                portcullis.dev/source: 7b68e90fecbf7199e1c3caceea2ea01d4a7bec7bdbea837eef97708b2b14a84b
+                portcullis.dev/uncommitted: "true"
+              labels:
+                portcullis.dev/origin: 00000000-0000-0000-0000-000000000000
+              name: solve
+              namespace: default
+              ownerReferences:
+              - apiVersion: v1
+                controller: true
+                kind: Namespace
+                name: default
+                uid: 00000000-0000-0000-0000-000000000000
+            spec:
+              suspend: true
+              template:
+                spec:
+                  restartPolicy: Never
+        "##]],
+    );
+    for kind in JobKinds::BUILT_IN.iter() {
+        let printed = preview_remote(source(kind.example()), JobKinds::BUILT_IN, true, Format::Json).unwrap();
+        let copy: Value = serde_json::from_str(&printed.stdout).unwrap();
+        assert!(job::is_suspended(kind, &copy), "{}", kind.resource().kind);
+        assert!(printed.stderr.contains("rewritten spec."), "{}", printed.stderr);
+    }
+}
+
+#[test]
+fn a_job_of_somebody_else_is_warned_about() {
+    let job = "{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {managedBy: example.com/x}}";
+    let printed = preview_remote(source(job), JobKinds::BUILT_IN, false, Format::Table).unwrap();
+    expect![[r#"
+        Warning: pods.yaml, document 1: spec.managedBy is "example.com/x", so the job is somebody else's and never copied
+    "#]].assert_eq(&printed.stderr);
 }

@@ -1,5 +1,6 @@
 //! `portcullis status`: read the clusters with the caller's own rights, and say what is where.
 
+mod gangs;
 mod report;
 mod scope;
 
@@ -113,6 +114,7 @@ async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
         report
             .notes
             .extend(native_gangs(&client, &args.portcullis_namespace).await);
+        report.gangs = gangs::read(&client, args.namespace.as_deref()).await;
         workers(&client, args, &mut report).await;
     }
     Ok(report)

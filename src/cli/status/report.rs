@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde::Serialize;
 
+use super::gangs::GangLine;
 use crate::cli::documents;
 use crate::names;
 
@@ -20,6 +21,8 @@ pub struct Report {
     pub pods: Vec<PodLine>,
     /// Pods that run here: from before the opt-in, exempt, or asked for by name in a namespace that is not opted in.
     pub ungated: Vec<UngatedLine>,
+    /// Jobs of the namespaces that ask for gangs.
+    pub gangs: Vec<GangLine>,
     /// Open remote pods whose local pod is gone.
     pub orphans: Vec<OrphanLine>,
     /// Namespaces on workers that portcullis created; they stay.
@@ -216,6 +219,8 @@ impl Report {
             ["NAMESPACE", "POD", "PHASE", "WHY"],
             ungated,
         );
+        let gangs = self.gangs.iter().map(GangLine::cells);
+        part(&mut out, "Gangs:", GangLine::COLUMNS, gangs);
         let orphans = self.orphans.iter().map(|line| {
             [
                 line.cluster.clone(),

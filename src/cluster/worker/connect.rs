@@ -1,25 +1,20 @@
-//! Keeps the link to one worker: identify it, list and watch its pods, notice when it is lost.
+//! Keeps the link to one worker: identify it, keep its watches, notice when it is lost.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Api;
-use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::rights::{rights, rights_changed};
+use super::watches::Watches;
 use super::{Connection, Link, Problem, Worker};
 use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
-use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watched, Watching, follow};
-use crate::names;
-use crate::reconcile::faults::blind;
-use crate::reconcile::pod::local::{PodKey, RemotePod};
+use crate::reconcile::pod::local::{PairKey, RemoteObject, Subject};
+use crate::workload::jobs::JobKinds;
 
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// A worker that did not answer so many pings in a row is lost: its pods are shown as not ready. Beats of our own
@@ -32,12 +27,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// What the link tells the rest of the process.
 pub trait LinkEvents: Send + Sync {
-    /// This pair needs a turn. The pod is given if it was just removed there.
-    fn pod_changed(&self, worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>);
+    /// This pair needs a turn. The object is given if it was just removed there.
+    fn changed(&self, worker: &Arc<Worker>, key: PairKey, removed: Option<Arc<RemoteObject>>);
     /// The state of the link or of a list changed: everything that waits for this worker needs a turn.
     fn link_changed(&self, worker: &Arc<Worker>);
-    /// Namespaces whose pods are of interest, for workers that allow no cluster-wide watch.
+    /// Namespaces whose objects are of interest, for workers that allow no cluster-wide watch.
     fn namespaces(&self) -> Vec<Arc<str>>;
+    /// What the manager has, so that copies of it may be on workers.
+    fn subjects(&self) -> BTreeSet<Subject>;
+    /// Every kind of job that is dispatched whole.
+    fn kinds(&self) -> JobKinds;
     /// The origin label's value.
     fn origin(&self) -> Arc<str>;
 }
@@ -196,21 +195,15 @@ async fn attend(
     events: &Arc<dyn LinkEvents>,
     stop: &CancellationToken,
 ) -> Option<Problem> {
-    let mut watches = PodWatches {
-        worker,
-        connection,
-        events,
-        stop: stop.child_token(),
-        tasks: JoinSet::new(),
-        followed: BTreeSet::new(),
-    };
+    let mut watches = Watches::new(worker, connection, events, stop);
     let mut misses = 0;
     let mut ping = tokio::time::interval(PING_EVERY);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let problem = loop {
-        watches.start();
+        watches.converge();
         tokio::select! {
             () = stop.cancelled() => break None,
+            () = worker.serves_changed.notified() => continue,
             _ = ping.tick() => {}
         }
         match identify(&connection.clients).await {
@@ -244,132 +237,4 @@ async fn attend(
     };
     watches.end().await;
     problem
-}
-
-/// The pod watches of one connection: one for all namespaces, or one for each of interest.
-struct PodWatches<'a> {
-    worker: &'a Arc<Worker>,
-    connection: &'a Arc<Connection>,
-    events: &'a Arc<dyn LinkEvents>,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
-    followed: BTreeSet<Arc<str>>,
-}
-
-impl PodWatches<'_> {
-    /// Starts those that are missing.
-    fn start(&mut self) {
-        if self.connection.cluster_wide {
-            self.follow("");
-        } else {
-            for namespace in self.events.namespaces() {
-                self.follow(&namespace);
-            }
-        }
-    }
-
-    fn follow(&mut self, namespace: &str) {
-        if !self.followed.insert(namespace.into()) {
-            return;
-        }
-        let resource = kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
-        let client = self.connection.clients.watches.clone();
-        let api: Api<RawObject> = match namespace {
-            "" => Api::all_with(client, &resource),
-            _ => Api::namespaced_with(client, namespace, &resource),
-        };
-        let ours = format!("{}={}", names::ORIGIN, self.events.origin());
-        let mut sink = Sink {
-            worker: self.worker.clone(),
-            events: self.events.clone(),
-            namespace: namespace.into(),
-            listed: HashSet::new(),
-        };
-        let config = watcher::Config::default().labels(&ours);
-        let what = Watching {
-            cluster: self.worker.name.clone(),
-            resource: "pods".into(),
-            namespace: namespace.into(),
-        };
-        self.tasks
-            .spawn(follow(what, api, config, self.stop.clone(), move |watched| {
-                sink.take(watched);
-            }));
-    }
-
-    async fn end(mut self) {
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-/// Puts what a watch shows into the store and asks for turns.
-struct Sink {
-    worker: Arc<Worker>,
-    events: Arc<dyn LinkEvents>,
-    namespace: Arc<str>,
-    listed: HashSet<PodKey>,
-}
-
-impl Sink {
-    fn take(&mut self, watched: Watched<RawObject>) {
-        if matches!(watched, Watched::Event(Event::Apply(_) | Event::Delete(_))) && blind(&self.worker.name) {
-            return;
-        }
-        match watched {
-            Watched::Event(Event::Init) => self.listed.clear(),
-            Watched::Event(Event::InitApply(object)) => {
-                if let Some((key, _)) = self.apply(&object) {
-                    self.listed.insert(key);
-                }
-            }
-            Watched::Event(Event::InitDone) => {
-                let scope = (!self.namespace.is_empty()).then_some(&*self.namespace);
-                for key in self.worker.store.listed(&std::mem::take(&mut self.listed), scope) {
-                    self.events.pod_changed(&self.worker, key, None);
-                }
-                self.worker.set_synced(&self.namespace);
-                self.events.link_changed(&self.worker);
-            }
-            Watched::Event(Event::Apply(object)) => {
-                if let Some((key, true)) = self.apply(&object) {
-                    self.events.pod_changed(&self.worker, key, None);
-                }
-            }
-            Watched::Event(Event::Delete(object)) => {
-                if let Some(pod) = self.read(&object) {
-                    self.worker.store.removed(&pod);
-                    let key = pod.key.clone();
-                    self.events.pod_changed(&self.worker, key, Some(Arc::new(pod)));
-                }
-            }
-            Watched::Failed(
-                watcher::Error::InitialListFailed(kube::Error::Api(status))
-                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
-            ) if status.code == 403 => {
-                if self.worker.set_forbidden(&self.namespace, &status.message) {
-                    self.events.link_changed(&self.worker);
-                }
-            }
-            Watched::Failed(_) => {}
-        }
-    }
-
-    /// The pod's key, and whether this is news.
-    fn apply(&self, object: &RawObject) -> Option<(PodKey, bool)> {
-        let pod = self.read(object)?;
-        let key = pod.key.clone();
-        let news = self.worker.store.watched(pod);
-        Some((key, news))
-    }
-
-    fn read(&self, object: &RawObject) -> Option<RemotePod> {
-        match RemotePod::parse(object.json().clone()) {
-            Ok(pod) => Some(pod),
-            Err(error) => {
-                tracing::warn!(worker = %self.worker.name, %error, "a pod there cannot be read; it is left alone");
-                None
-            }
-        }
-    }
 }

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 
 use crate::cluster::api::ClusterApi;
-use crate::reconcile::pod::local::PodKey;
+use crate::reconcile::pod::local::PairKey;
 
 /// A condition is no place for more.
 const LONGEST: usize = 512;
 
 /// Reads the Events about a pod. `None` also if they cannot be read: they are news, nothing depends on them.
-pub async fn last_warning(worker: &str, api: &ClusterApi, key: &PodKey, uid: &str) -> Option<String> {
+pub async fn last_warning(worker: &str, api: &ClusterApi, key: &PairKey, uid: &str) -> Option<String> {
     let path = format!(
         "/api/v1/namespaces/{}/events?fieldSelector=involvedObject.uid%3D{uid},type%3DWarning",
         key.namespace

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::reconcile::pod::local::PodKey;
+use crate::reconcile::pod::local::PairKey;
 
 /// Pairs that call a worker, and those that wait to do so.
 #[derive(Default)]
@@ -12,10 +12,10 @@ pub struct Line(Mutex<State>);
 #[derive(Default)]
 struct State {
     under_way: usize,
-    waiting: VecDeque<PodKey>,
-    in_line: HashSet<PodKey>,
+    waiting: VecDeque<PairKey>,
+    in_line: HashSet<PairKey>,
     /// They were told that there is room, and have not come yet.
-    called: HashSet<PodKey>,
+    called: HashSet<PairKey>,
 }
 
 /// Where in the line a pair stands.
@@ -30,7 +30,7 @@ pub enum Stand {
 impl Line {
     /// Whether this pair may call now, as fewer than `most` calls are under way. If not, it stands in line, and its
     /// key is the answer of a later [`Line::leave`] or [`Line::pass`].
-    pub fn enter(&self, key: &PodKey, stand: Stand, most: usize) -> bool {
+    pub fn enter(&self, key: &PairKey, stand: Stand, most: usize) -> bool {
         let mut state = self.lock();
         state.called.remove(key);
         if state.under_way < most {
@@ -47,14 +47,14 @@ impl Line {
     }
 
     /// A call is over. Answers who is called instead.
-    pub fn leave(&self) -> Option<PodKey> {
+    pub fn leave(&self) -> Option<PairKey> {
         let mut state = self.lock();
         state.under_way = state.under_way.saturating_sub(1);
         state.next()
     }
 
     /// The turn of this pair is over. If it was called and had nothing to call about, answers who is called instead.
-    pub fn pass(&self, key: &PodKey) -> Option<PodKey> {
+    pub fn pass(&self, key: &PairKey) -> Option<PairKey> {
         let mut state = self.lock();
         match state.called.remove(key) {
             true => state.next(),
@@ -68,7 +68,7 @@ impl Line {
 }
 
 impl State {
-    fn next(&mut self) -> Option<PodKey> {
+    fn next(&mut self) -> Option<PairKey> {
         let key = self.waiting.pop_front()?;
         self.in_line.remove(&key);
         self.called.insert(key.clone());
@@ -79,6 +79,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reconcile::pod::local::Subject;
 
     #[test]
     fn whoever_leaves_calls_the_next_and_those_half_way_come_first() {
@@ -106,8 +107,9 @@ mod tests {
         assert_eq!(line.pass(&pod("b")), None);
     }
 
-    fn pod(name: &str) -> PodKey {
-        PodKey {
+    fn pod(name: &str) -> PairKey {
+        PairKey {
+            subject: Subject::Pod,
             namespace: "n".into(),
             name: name.into(),
         }

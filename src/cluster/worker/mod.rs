@@ -1,24 +1,26 @@
-//! One worker cluster: its link, its pods, its namespaces.
+//! One worker cluster: its link, its objects of ours, its namespaces.
 
 pub mod connect;
 pub mod events;
 pub mod line;
 mod rights;
 pub mod space;
+mod watches;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::Notify;
 
 use self::line::Line;
 use self::space::Spaces;
 use super::client::Clients;
-use super::store::PodStore;
+use super::store::ObjectStore;
 use crate::placement::Rejection;
-use crate::reconcile::pod::local::RemotePod;
+use crate::reconcile::pod::local::{RemoteObject, Subject};
 
 /// For so long after it became known, a worker that is not connected yet keeps its place in the order of a policy.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -27,8 +29,8 @@ const SETTLING: Duration = Duration::from_secs(3);
 pub struct Worker {
     /// Name of its WorkerCluster.
     pub name: Arc<str>,
-    /// Pods there that carry our origin label.
-    pub store: PodStore<RemotePod>,
+    /// Objects there that carry our origin label.
+    pub store: ObjectStore<RemoteObject>,
     /// Its namespaces, as last read.
     pub spaces: Spaces,
     known_since: Instant,
@@ -41,11 +43,20 @@ pub struct Worker {
     link: ArcSwap<Link>,
     /// Why it counts as lost: it has not answered for longer than the detection time.
     lost: ArcSwapOption<String>,
-    /// Namespaces whose initial list is complete; the empty name stands for all.
-    synced: Mutex<HashSet<Arc<str>>>,
-    /// Namespaces whose pods may not be listed, in the API server's words; the empty name stands for all.
-    forbidden: Mutex<BTreeMap<Arc<str>, String>>,
+    /// Lists that are complete.
+    synced: Mutex<HashSet<Listing>>,
+    /// Lists that are not permitted, in the API server's words.
+    forbidden: Mutex<BTreeMap<Listing, String>>,
+    /// Kinds of jobs that it serves; none: it has not said yet.
+    serves: ArcSwapOption<BTreeSet<Subject>>,
+    /// Told when that, or what the manager serves, changed.
+    pub serves_changed: Notify,
+    /// Whoever notes that it serves something else than it said, tells here.
+    pub ask_again: Notify,
 }
+
+/// Objects of a kind in a namespace; the empty name stands for all.
+type Listing = (Subject, Arc<str>);
 
 /// The state of the connection.
 #[derive(Clone)]
@@ -91,7 +102,7 @@ impl Worker {
         };
         Self {
             name: name.into(),
-            store: PodStore::default(),
+            store: ObjectStore::default(),
             spaces: Spaces::default(),
             known_since: Instant::now(),
             suspect: AtomicBool::new(false),
@@ -101,6 +112,9 @@ impl Worker {
             lost: ArcSwapOption::empty(),
             synced: Mutex::default(),
             forbidden: Mutex::default(),
+            serves: ArcSwapOption::empty(),
+            serves_changed: Notify::new(),
+            ask_again: Notify::new(),
         }
     }
 
@@ -131,14 +145,37 @@ impl Worker {
         self.suspect.store(suspect, Ordering::Release);
     }
 
-    /// Whether the initial list of this namespace is complete, and the worker is connected (rule 0).
-    pub fn synced(&self, namespace: &str) -> bool {
+    /// Whether the initial list of this kind in this namespace is complete, and the worker is connected (rule 0).
+    pub fn synced(&self, subject: Subject, namespace: &str) -> bool {
         let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        self.connection().is_some() && (synced.contains("") || synced.contains(namespace))
+        let complete = |namespace: &str| synced.contains(&(subject, namespace.into()));
+        self.connection().is_some() && (complete("") || complete(namespace))
+    }
+
+    /// Whether it serves this kind; none: it has not said yet.
+    pub fn serves(&self, subject: Subject) -> Option<bool> {
+        match subject {
+            Subject::Pod => Some(true),
+            Subject::Job(_) => self
+                .serves
+                .load()
+                .as_ref()
+                .map(|serves| serves.contains(&subject)),
+        }
+    }
+
+    /// What it said that it serves. True if that is news.
+    fn set_serves(&self, subjects: BTreeSet<Subject>) -> bool {
+        let before = self.serves.swap(Some(Arc::new(subjects.clone())));
+        let news = before.is_none_or(|before| *before != subjects);
+        if news {
+            self.serves_changed.notify_one();
+        }
+        news
     }
 
     /// Why nothing new may be placed here now, as far as the connection tells.
-    pub fn rejection(&self, namespace: &str) -> Option<Rejection> {
+    pub fn rejection(&self, subject: Subject, namespace: &str) -> Option<Rejection> {
         let because = |reason: &str, message: String| {
             let settling =
                 matches!(reason, "Connecting" | "Syncing") && self.known_since.elapsed() < SETTLING;
@@ -158,15 +195,27 @@ impl Worker {
             Link::Up(connection) if !connection.missing_rights.is_empty() => {
                 because("NotPermitted", missing(&connection.missing_rights))
             }
-            Link::Up(_) if !self.synced(namespace) => match self.forbidden(namespace) {
-                Some(words) => because(
-                    "NotPermitted",
-                    format!(
-                        "{words}; apply `portcullis manifests rbac-worker-namespaced --worker-namespace {namespace}` there"
+            Link::Up(_) if self.serves(subject) == Some(false) => {
+                because("KindNotServed", not_served(subject))
+            }
+            Link::Up(connection) if !self.synced(subject, namespace) => {
+                match self.forbidden(subject, namespace) {
+                    Some(words) if connection.cluster_wide => because(
+                        "NotPermitted",
+                        format!("{words}; apply `portcullis manifests rbac-worker` there"),
                     ),
-                ),
-                None => because("Syncing", "its pods are being listed".to_owned()),
-            },
+                    Some(words) => because(
+                        "NotPermitted",
+                        format!(
+                            "{words}; apply `portcullis manifests rbac-worker-namespaced --worker-namespace {namespace}` there"
+                        ),
+                    ),
+                    None => because(
+                        "Syncing",
+                        format!("its {} are being listed", subject.resource().plural),
+                    ),
+                }
+            }
             Link::Up(_) => None,
         }
     }
@@ -187,30 +236,40 @@ impl Worker {
         changed
     }
 
-    fn set_synced(&self, namespace: &str) {
+    fn set_synced(&self, subject: Subject, namespace: &str) {
+        let listing = (subject, Arc::from(namespace));
+        self.forbidden
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&listing);
         self.synced
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(namespace.into());
-        self.forbidden
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(namespace);
+            .insert(listing);
     }
 
-    /// Why pods of this namespace may not be listed, if they may not.
-    pub fn forbidden(&self, namespace: &str) -> Option<String> {
-        self.forbidden
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(namespace)
+    /// Why objects of this kind in this namespace may not be listed, if they may not.
+    pub fn forbidden(&self, subject: Subject, namespace: &str) -> Option<String> {
+        let forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let everywhere = forbidden.get(&(subject, "".into()));
+        everywhere
+            .or_else(|| forbidden.get(&(subject, namespace.into())))
             .cloned()
     }
 
+    /// The list is not followed any more.
+    fn set_unsynced(&self, subject: Subject, namespace: &Arc<str>) {
+        self.synced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(subject, namespace.clone()));
+    }
+
     /// True if that is news.
-    fn set_forbidden(&self, namespace: &str, words: &str) -> bool {
+    fn set_forbidden(&self, subject: Subject, namespace: &str, words: &str) -> bool {
         let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
-        forbidden.insert(namespace.into(), words.to_owned()).is_none()
+        let listing = (subject, namespace.into());
+        forbidden.insert(listing, words.to_owned()).is_none()
     }
 
     fn unsync(&self) {
@@ -220,6 +279,15 @@ impl Worker {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
     }
+}
+
+/// The sentence for a kind that a worker does not serve.
+pub fn not_served(subject: Subject) -> String {
+    let names = subject.resource();
+    format!(
+        "it does not serve {}.{} in version {}; install that kind there",
+        names.plural, names.group, names.version
+    )
 }
 
 /// The sentence for missing rights.

@@ -7,6 +7,7 @@ use kube::{Api, Client};
 
 use super::connect::call_problem;
 use super::{Connection, Problem, Worker};
+use crate::reconcile::pod::local::Subject;
 
 /// Whether pods may be watched everywhere, and which rights of the cluster-wide role are missing.
 pub(super) async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {
@@ -30,7 +31,7 @@ pub(super) async fn rights(client: &Client) -> Result<(bool, Vec<String>), Probl
 
 /// Asked only while something is missing: then somebody is about to grant it.
 pub(super) async fn rights_changed(worker: &Worker, connection: &Connection) -> bool {
-    if connection.missing_rights.is_empty() && worker.forbidden("").is_none() {
+    if connection.missing_rights.is_empty() && worker.forbidden(Subject::Pod, "").is_none() {
         return false;
     }
     let held = (connection.cluster_wide, connection.missing_rights.clone());

@@ -183,7 +183,6 @@ fn no_misplaced_value_makes_the_translation_panic() {
                         back_end,
                         moment,
                         seed: "",
-                        attempt: 0,
                         late_pods_exist: true,
                     };
                     if let Ok(Decision::Gang(gang)) = gang(&subject, &facts) {

@@ -131,7 +131,9 @@ fn every_row_of_priority_classes() {
         ("V85", policy(), "3 of 3 |  | UnknownPriorityClass"),
         (
             "V85 strict",
-            policy().settings(|settings| settings.strict_priority_class = true),
+            policy()
+                .classes(&[("l", 1)])
+                .settings(|settings| settings.strict_priority_class = true),
             "refused: spec.runPolicy.schedulingPolicy.priorityClass",
         ),
         (
@@ -170,6 +172,59 @@ fn every_row_of_propagation() {
     let set = policy().class("Launcher", "l");
     assert_eq!(classes(&set), [None, p()], "a template's own class stays");
     assert_eq!(set.line(), "3 of 3 |  | MixedPriorities");
+}
+
+/// The API server makes no pod with a class that does not exist, and no native group either.
+#[test]
+fn a_class_that_does_not_exist_goes_on_no_pod() {
+    let typo = |back_end| {
+        mpi()
+            .on(back_end)
+            .policy("priorityClass", json!("typo"))
+            .classes(&[("l", 1)])
+    };
+    let said = |case: &Case| case.gang().notices.remove(0).sentence;
+    let native = BackEnd::Native(NativeVersion::V1beta1);
+    for (back_end, class) in [
+        (BackEnd::Coscheduling, json!(null)),
+        (BackEnd::Volcano, json!("typo")),
+        (native, json!(null)),
+    ] {
+        let case = typo(back_end);
+        let marks = case.gang().marks.templates;
+        assert!(marks.iter().all(|marks| marks.priority_class_name.is_none()));
+        assert_eq!(field(&case, "/spec/priorityClassName"), class, "{back_end:?}");
+        let named = case
+            .objects()
+            .iter()
+            .any(|object| object.to_string().contains("typo"));
+        assert_eq!(named, back_end == BackEnd::Volcano);
+        assert_eq!(case.line(), "3 of 3 |  | UnknownPriorityClass", "{back_end:?}");
+        assert!(
+            said(&case).contains("\"typo\", so pods do not get it"),
+            "{}",
+            said(&case)
+        );
+        let launcher = case.class("Launcher", "l").class("Worker", "l");
+        assert_eq!(
+            launcher.line(),
+            "3 of 3 |  | UnknownPriorityClass",
+            "{back_end:?}"
+        );
+    }
+    let own = typo(BackEnd::Coscheduling).class("Worker", "typo");
+    assert!(
+        said(&own).contains("no pod is made with it: spec.mpiReplicaSpecs.Worker"),
+        "{}",
+        said(&own)
+    );
+    let nothing_known = typo(BackEnd::Coscheduling).classes(&[]);
+    assert_eq!(
+        nothing_known.gang().marks.templates[0]
+            .priority_class_name
+            .as_deref(),
+        Some("typo")
+    );
 }
 
 #[test]
@@ -263,4 +318,47 @@ fn volcano_knows_the_least_of_each_role_if_asked() {
         "fewer than must be there"
     );
     assert_eq!(minimums(job("PyTorchJob", "M1 W4")), json!(null), "all");
+}
+
+/// Admission cuts warnings at 120 characters; what matters stands before the path.
+#[test]
+fn what_kubectl_shows_is_short_or_ends_in_a_path() {
+    let classes = || {
+        mpi()
+            .classes(&[("high", 9), ("low", 1)])
+            .class("Launcher", "high")
+    };
+    let scheduler = "/template/spec/schedulerName";
+    for (case, head) in [
+        (
+            mpi().min(2),
+            "PartialGang: leave out spec.runPolicy.schedulingPolicy.minAvailable: 2 of 3 pods may start, but a MPIJob needs all",
+        ),
+        (
+            mpi().wait_for_workers().min(3),
+            "LauncherExcluded: the gang is 2 pods, for others come once these run: spec.runPolicy.schedulingPolicy.minAvailable",
+        ),
+        (
+            classes().class("Worker", "low"),
+            "MixedPriorities: PriorityClass \"low\" beside PriorityClass \"high\": spec.mpiReplicaSpecs.",
+        ),
+        (
+            classes().policy("priorityClass", json!("typo")),
+            "UnknownPriorityClass: there is no \"typo\", so pods do not get it: spec.runPolicy.schedulingPolicy.priorityClass",
+        ),
+        (
+            mpi().role("Worker", scheduler, json!("theirs")),
+            "SchedulerNameMismatch: \"theirs\" serves no group of coscheduling; name \"scheduler-plugins-scheduler\" or none: spec.",
+        ),
+        (
+            volcano().policy("queue", json!("")),
+            "EmptyQueue: an empty name of a queue counts as none: spec.runPolicy.schedulingPolicy.queue",
+        ),
+    ] {
+        let notice = match case.decide().unwrap() {
+            Decision::Gang(gang) => gang.notices[0].to_string(),
+            Decision::Alone(notice) => notice.to_string(),
+        };
+        assert!(head.len() <= 120 && notice.starts_with(head), "{notice}");
+    }
 }

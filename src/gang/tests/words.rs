@@ -160,7 +160,6 @@ impl Case {
             back_end: self.back_end,
             moment: self.moment,
             seed: "request",
-            attempt: 0,
             late_pods_exist: self.late_pods_exist,
         }
     }

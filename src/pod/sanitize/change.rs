@@ -30,30 +30,30 @@ impl fmt::Display for What {
 }
 
 /// Takes the changes down, or nothing where only the hash is wanted.
-pub(super) struct Log(Option<Vec<Change>>);
+pub(crate) struct Log(Option<Vec<Change>>);
 
 impl Log {
-    pub(super) fn on() -> Self {
+    pub(crate) fn on() -> Self {
         Self(Some(Vec::new()))
     }
 
-    pub(super) fn off() -> Self {
+    pub(crate) fn off() -> Self {
         Self(None)
     }
 
-    pub(super) fn into_changes(self) -> Vec<Change> {
+    pub(crate) fn into_changes(self) -> Vec<Change> {
         self.0.unwrap_or_default()
     }
 
-    pub(super) fn dropped(&mut self, path: fmt::Arguments<'_>, reason: &'static str) {
+    pub(crate) fn dropped(&mut self, path: fmt::Arguments<'_>, reason: &'static str) {
         self.note(path, What::Dropped, reason);
     }
 
-    pub(super) fn rewritten(&mut self, path: fmt::Arguments<'_>, reason: &'static str) {
+    pub(crate) fn rewritten(&mut self, path: fmt::Arguments<'_>, reason: &'static str) {
         self.note(path, What::Rewritten, reason);
     }
 
-    pub(super) fn added(&mut self, path: fmt::Arguments<'_>, reason: &'static str) {
+    pub(crate) fn added(&mut self, path: fmt::Arguments<'_>, reason: &'static str) {
         self.note(path, What::Added, reason);
     }
 

@@ -1,20 +1,20 @@
-//! A local pod's JSON -> the parts that its copy is made of.
+//! A local object's JSON -> the parts that its copy is made of.
 
 use serde_json::{Map, Value};
 
 use crate::names;
 
-/// The parts of a local pod that the copy is made of.
-pub(super) struct LocalPod<'a> {
-    pub(super) metadata: &'a Map<String, Value>,
-    pub(super) name: &'a str,
-    pub(super) namespace: &'a str,
-    pub(super) uid: &'a str,
-    pub(super) spec: &'a Map<String, Value>,
+/// The parts of a local pod or job that the copy is made of.
+pub(crate) struct LocalObject<'a> {
+    pub(crate) metadata: &'a Map<String, Value>,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) spec: &'a Map<String, Value>,
 }
 
-impl<'a> LocalPod<'a> {
-    pub(super) fn read(pod: &'a Value) -> Result<Self, UnreadablePod> {
+impl<'a> LocalObject<'a> {
+    pub(crate) fn read(pod: &'a Value) -> Result<Self, UnreadableLocal> {
         let metadata = object(pod.get("metadata"), "metadata")?;
         Ok(Self {
             metadata,
@@ -25,15 +25,15 @@ impl<'a> LocalPod<'a> {
         })
     }
 
-    pub(super) fn annotation(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
         self.metadata.get("annotations")?.get(key)?.as_str()
     }
 
-    /// How often a commit of this pod was cleared. Absent is 0.
-    pub(super) fn attempt(&self) -> Result<u64, UnreadablePod> {
+    /// How often a commit of it was cleared. Absent is 0.
+    pub(crate) fn attempt(&self) -> Result<u64, UnreadableLocal> {
         self.annotation(names::ATTEMPT).map_or(Ok(0), |attempt| {
-            attempt.parse().map_err(|_| UnreadablePod::Wrong {
-                path: "metadata.annotations[portcullis.dev/attempt]",
+            attempt.parse().map_err(|_| UnreadableLocal::Wrong {
+                path: "metadata.annotations[portcullis.dev/attempt]".to_owned(),
                 found: format!("{attempt:?}"),
                 expected: "a number, 0 or more",
             })
@@ -41,23 +41,20 @@ impl<'a> LocalPod<'a> {
     }
 }
 
-/// The local pod cannot be read: a sentence with the path of the field.
+/// The local object cannot be read: a sentence with the path of the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnreadablePod {
+pub enum UnreadableLocal {
     #[error("{path}: missing; expected {expected}")]
-    Missing {
-        path: &'static str,
-        expected: &'static str,
-    },
+    Missing { path: String, expected: &'static str },
     #[error("{path}: found {found}, expected {expected}")]
     Wrong {
-        path: &'static str,
+        path: String,
         found: String,
         expected: &'static str,
     },
 }
 
-impl UnreadablePod {
+impl UnreadableLocal {
     /// Fixed name for metrics and Events.
     pub fn name(&self) -> &'static str {
         match self {
@@ -67,29 +64,35 @@ impl UnreadablePod {
     }
 }
 
-pub(super) fn object<'a>(
+pub(crate) fn object<'a>(
     value: Option<&'a Value>,
-    path: &'static str,
-) -> Result<&'a Map<String, Value>, UnreadablePod> {
+    path: &str,
+) -> Result<&'a Map<String, Value>, UnreadableLocal> {
     let expected = "an object";
     match value {
         Some(Value::Object(map)) => Ok(map),
-        None | Some(Value::Null) => Err(UnreadablePod::Missing { path, expected }),
-        Some(other) => Err(UnreadablePod::Wrong {
-            path,
+        None | Some(Value::Null) => Err(UnreadableLocal::Missing {
+            path: path.to_owned(),
+            expected,
+        }),
+        Some(other) => Err(UnreadableLocal::Wrong {
+            path: path.to_owned(),
             found: describe(other),
             expected,
         }),
     }
 }
 
-fn text<'a>(value: Option<&'a Value>, path: &'static str) -> Result<&'a str, UnreadablePod> {
+fn text<'a>(value: Option<&'a Value>, path: &str) -> Result<&'a str, UnreadableLocal> {
     let expected = "a non-empty string";
     match value {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
-        None | Some(Value::Null) => Err(UnreadablePod::Missing { path, expected }),
-        Some(other) => Err(UnreadablePod::Wrong {
-            path,
+        None | Some(Value::Null) => Err(UnreadableLocal::Missing {
+            path: path.to_owned(),
+            expected,
+        }),
+        Some(other) => Err(UnreadableLocal::Wrong {
+            path: path.to_owned(),
             found: describe(other),
             expected,
         }),

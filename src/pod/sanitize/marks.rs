@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::change::Log;
-use super::local::{LocalPod, UnreadablePod};
+use super::local::{LocalObject, UnreadableLocal};
 use super::{CopyMarks, NamespaceOwner};
 use crate::names;
 
@@ -20,13 +20,13 @@ const ADOPTABLE_LABELS: [&str; 5] = [
 ];
 
 /// Writes our marks and the owner; without an owner it takes off the labels by which others would adopt the copy.
-pub(super) fn put(
+pub(crate) fn put(
     pod: &mut Value,
-    local: &LocalPod<'_>,
+    local: &LocalObject<'_>,
     marks: &CopyMarks<'_>,
     source: &str,
     log: &mut Log,
-) -> Result<(), UnreadablePod> {
+) -> Result<(), UnreadableLocal> {
     let attempt = local.attempt()?.to_string();
     let name = format!("{}/{}", local.namespace, local.name);
     let labels = &mut pod["metadata"]["labels"];
@@ -41,17 +41,17 @@ pub(super) fn put(
 
     let annotations = &mut pod["metadata"]["annotations"];
     for (key, value, reason) in [
-        (names::LOCAL_UID, local.uid, "names the local pod"),
-        (names::LOCAL_NAME, name.as_str(), "names the local pod"),
+        (names::LOCAL_UID, local.uid, "names the local object"),
+        (names::LOCAL_NAME, name.as_str(), "names the local object"),
         (
             names::LOCAL_ATTEMPT,
             attempt.as_str(),
-            "counts the placements of the local pod",
+            "counts the placements of the local object",
         ),
         (
             names::SOURCE,
             source,
-            "tells whether the copy still fits the local pod",
+            "tells whether the copy still fits the local object",
         ),
     ] {
         annotations[key] = value.into();

@@ -1,10 +1,10 @@
-//! The metadata of a copy: name, namespace, labels and annotations of the local pod, minus what is only true on the
+//! The metadata of a copy: name, namespace, labels and annotations of the local pod or job, minus what is only true on the
 //! manager.
 
 use serde_json::{Map, Value};
 
 use super::change::Log;
-use super::local::{LocalPod, UnreadablePod, object};
+use super::local::{LocalObject, UnreadableLocal, object};
 use crate::names;
 
 /// Fields of ObjectMeta that are not copied, each with its reason. Every other field but the four copied ones is
@@ -28,10 +28,10 @@ const DROPPED: &[(&str, &str)] = &[
 
 /// Keys of labels and annotations that are not copied, each group with its reason.
 const DROPPED_KEYS: &[(&[Key], &str)] = &[
-    (&[Prefix(names::PREFIX)], "Portcullis' own, on the local pod only"),
+    (&[Prefix(names::PREFIX)], "Portcullis' own, on the manager only"),
     (
         &[Domain("kueue.x-k8s.io")],
-        "the manager's Kueue accounts for this pod, no Kueue on the worker does",
+        "the manager's Kueue accounts for it, no Kueue on the worker does",
     ),
     (
         &[Exact("kubectl.kubernetes.io/last-applied-configuration")],
@@ -92,7 +92,7 @@ impl Key {
 }
 
 /// Name, namespace, labels and annotations, without our marks.
-pub(super) fn copy(local: &LocalPod<'_>, log: &mut Log) -> Result<Map<String, Value>, UnreadablePod> {
+pub(crate) fn copy(local: &LocalObject<'_>, log: &mut Log) -> Result<Map<String, Value>, UnreadableLocal> {
     let mut copy = Map::new();
     for (field, value) in local.metadata {
         match field.as_str() {
@@ -118,7 +118,7 @@ fn keep_keys(
     path: &'static str,
     value: &Value,
     log: &mut Log,
-) -> Result<(), UnreadablePod> {
+) -> Result<(), UnreadableLocal> {
     if value.is_null() {
         return Ok(());
     }
@@ -216,15 +216,15 @@ mod tests {
             &MARKS,
             expect![[r#"
                 labels: {"notkueue.x-k8s.io/mine":"kept"}
-                dropped metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.annotations[kueue.x-k8s.io/pod-suspending-parent]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.annotations[kueue.x-k8s.io/role-hash]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.annotations[provreq.kueue.x-k8s.io/x]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.labels[kueue.x-k8s.io/managed]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.labels[kueue.x-k8s.io/pod-group-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.labels[kueue.x-k8s.io/podset]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.labels[kueue.x-k8s.io/prebuilt-workload-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
-                dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for this pod, no Kueue on the worker does
+                dropped metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.annotations[kueue.x-k8s.io/pod-suspending-parent]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.annotations[kueue.x-k8s.io/role-hash]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.annotations[provreq.kueue.x-k8s.io/x]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/managed]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/pod-group-name]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/podset]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/prebuilt-workload-name]: the manager's Kueue accounts for it, no Kueue on the worker does
+                dropped metadata.labels[kueue.x-k8s.io/queue-name]: the manager's Kueue accounts for it, no Kueue on the worker does
             "#]],
         );
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::change::Log;
-use super::local::LocalPod;
+use super::local::LocalObject;
 use super::{label_keys, submitted, token};
 use crate::names;
 
@@ -75,7 +75,7 @@ const FIELDS: &[(&str, Action)] = &[
 pub(super) const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The local spec, sanitised.
-pub(super) fn copy(local: &LocalPod<'_>, log: &mut Log) -> Map<String, Value> {
+pub(super) fn copy(local: &LocalObject<'_>, log: &mut Log) -> Map<String, Value> {
     let mut spec = Map::new();
     for (field, value) in local.spec {
         match action(field) {

@@ -76,7 +76,7 @@ mod tests {
             expect![[r#"
                 nodeSelector: {"disk":"ssd"}
                 tolerations: [{"key":"gpu","operator":"Exists"}]
-                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
+                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
                 dropped spec.nodeSelector[kubernetes.io/hostname]: not submitted by the user: Kueue's flavours name nodes of the manager
                 dropped spec.nodeSelector[pool]: not submitted by the user: Kueue's flavours name nodes of the manager
                 dropped spec.tolerations[0]: not submitted by the user: Kueue's flavours name nodes of the manager
@@ -91,16 +91,16 @@ mod tests {
             "{}",
             merged.clone(),
             expect![[r#"
-            dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
-            dropped spec.nodeSelector[pool]: not submitted by the user: Kueue's flavours name nodes of the manager
-            dropped spec.tolerations[0]: not submitted by the user: Kueue's flavours name nodes of the manager
-        "#]],
+                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
+                dropped spec.nodeSelector[pool]: not submitted by the user: Kueue's flavours name nodes of the manager
+                dropped spec.tolerations[0]: not submitted by the user: Kueue's flavours name nodes of the manager
+            "#]],
         );
         check(
             r#"{"nodeSelector": null, "tolerations": null}"#,
             merged,
             expect![[r#"
-                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
+                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
                 dropped spec.nodeSelector[pool]: not submitted by the user: Kueue's flavours name nodes of the manager
                 dropped spec.tolerations[0]: not submitted by the user: Kueue's flavours name nodes of the manager
             "#]],
@@ -113,14 +113,14 @@ mod tests {
             r#"{"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}"#,
             json!({}),
             expect![[r#"
-                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
+                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
             "#]],
         );
         check(
             r#"{"nodeSelector": {"a": "b"}}"#,
             json!({"nodeSelector": {"a": "changed"}}),
             expect![[r#"
-                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
+                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
                 dropped spec.nodeSelector[a]: not submitted by the user: Kueue's flavours name nodes of the manager
             "#]],
         );
@@ -132,10 +132,10 @@ mod tests {
             "nonsense",
             json!({"nodeSelector": {"a": "b"}}),
             expect![[r#"
-            nodeSelector: {"a":"b"}
-            dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the local pod only
-            dropped metadata.annotations[portcullis.dev/submitted]: unreadable, so nodeSelector and tolerations are kept as they are now
-        "#]],
+                nodeSelector: {"a":"b"}
+                dropped metadata.annotations[portcullis.dev/submitted]: Portcullis' own, on the manager only
+                dropped metadata.annotations[portcullis.dev/submitted]: unreadable, so nodeSelector and tolerations are kept as they are now
+            "#]],
         );
         for snapshot in ["", "[]", "7", r#"{"nodeSelector": 7}"#, r#"{"tolerations": {}}"#] {
             let spec = json!({"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]});

@@ -19,12 +19,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use self::registry::Registry;
-use self::status::{Facts, LinkSeen};
+use self::status::{Facts, LinkSeen, Work};
 use super::events::{Note, Notes};
-use super::pod::local::Phase;
+use super::pod::local::{Phase, Subject};
 use super::pod::world::World;
 use crate::admission::AllowExempt;
-use crate::api::{DispatchPolicy, PodCounts, WorkerCluster};
+use crate::api::{DispatchPolicy, WorkerCluster};
 use crate::cluster::client::Clients;
 use crate::cluster::fleet::twin_of;
 use crate::cluster::watch::{Watched, Watching, follow};
@@ -145,8 +145,8 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
     let now = Timestamp::now();
     for cluster in registry.clusters() {
         let name = cluster.name_any();
-        let (pods, finished) = counts.get(name.as_str()).copied().unwrap_or_default();
-        keep_finalizer(client, &cluster, pods.committed + finished > 0).await;
+        let work = counts.get(name.as_str()).copied().unwrap_or_default();
+        keep_finalizer(client, &cluster, !work.is_none()).await;
         let Some(member) = world.fleet.get(&name) else {
             continue;
         };
@@ -155,8 +155,7 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
             deleting: cluster.metadata.deletion_timestamp.is_some(),
             cordoned: cluster.spec.cordoned,
             link: link_seen(&member.worker),
-            pods,
-            finished,
+            work,
             twin: twin_of(&members, &member.worker).map(|twin| twin.to_string()),
             created_namespaces: member.worker.spaces.created(),
         };
@@ -184,20 +183,25 @@ async fn write_statuses(client: &Client, registry: &Registry, world: &World, not
     tell_of_labels(world, notes);
 }
 
-/// Pods that are committed to each cluster: those that are not finished, and the finished ones that keep a copy there.
-fn count(world: &World) -> BTreeMap<String, (PodCounts, i64)> {
-    let mut counts: BTreeMap<String, (PodCounts, i64)> = BTreeMap::new();
-    for pod in world.locals.all() {
-        let Some(committed) = pod.committed() else {
+/// What is committed to each cluster: what is not finished, and what finished and keeps a copy there.
+fn count(world: &World) -> BTreeMap<String, Work> {
+    let mut counts: BTreeMap<String, Work> = BTreeMap::new();
+    for local in world.locals.all() {
+        let Some(committed) = local.committed() else {
             continue;
         };
-        let (counts, finished) = counts.entry(committed.cluster().to_string()).or_default();
-        if pod.phase == Phase::Terminal && !pod.terminating {
-            *finished += i64::from(pod.finalizer.is_some());
-            continue;
+        let work = counts.entry(committed.cluster().to_string()).or_default();
+        let finished = local.phase == Phase::Terminal && !local.terminating;
+        let kept = i64::from(local.finalizer.is_some());
+        match (local.key.subject, finished) {
+            (Subject::Pod, true) => work.finished += kept,
+            (Subject::Pod, false) => {
+                work.pods.committed += 1;
+                work.pods.running += i64::from(local.phase == Phase::Running);
+            }
+            (Subject::Job(_), true) => work.jobs += kept,
+            (Subject::Job(_), false) => work.jobs += 1,
         }
-        counts.committed += 1;
-        counts.running += i64::from(pod.phase == Phase::Running);
     }
     counts
 }
@@ -234,7 +238,7 @@ fn why_not(world: &World, name: &str) -> Option<(String, String)> {
             (None, Link::Down(problem)) => Some((problem.reason.to_owned(), problem.message.clone())),
             (None, Link::Up(_)) => member
                 .worker
-                .rejection("")
+                .rejection(Subject::Pod, "")
                 .filter(|rejection| rejection.reason != "Syncing")
                 .map(|rejection| (rejection.reason, rejection.message)),
         },

@@ -1,6 +1,6 @@
 //! WorkerClusters and Secrets as watched -> one link for each, restarted when its kubeconfig changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Secret;
@@ -17,8 +17,9 @@ use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
 use crate::cluster::worker::{Link, Problem, Worker};
 use crate::reconcile::events::Notes;
-use crate::reconcile::pod::local::{PodKey, RemotePod};
+use crate::reconcile::pod::local::{PairKey, Phase, RemoteObject, Subject};
 use crate::reconcile::pod::world::World;
+use crate::workload::jobs::JobKinds;
 
 /// What is registered, and the links.
 pub(super) struct Registry {
@@ -226,11 +227,11 @@ struct Events {
 }
 
 impl LinkEvents for Events {
-    fn pod_changed(&self, _worker: &Arc<Worker>, key: PodKey, removed: Option<Arc<RemotePod>>) {
-        if let Some(pod) = removed.filter(|pod| pod.phase == crate::reconcile::pod::local::Phase::Terminal) {
+    fn changed(&self, _worker: &Arc<Worker>, key: PairKey, removed: Option<Arc<RemoteObject>>) {
+        if let Some(ended) = removed.filter(|object| object.phase == Phase::Terminal) {
             self.world
                 .memories
-                .change(&key, |memory| memory.ended = Some(pod));
+                .change(&key, |memory| memory.ended = Some(ended));
         }
         self.world.queue.add(key);
     }
@@ -254,6 +255,14 @@ impl LinkEvents for Events {
         namespaces.sort();
         namespaces.dedup();
         namespaces
+    }
+
+    fn subjects(&self) -> BTreeSet<Subject> {
+        self.world.subjects()
+    }
+
+    fn kinds(&self) -> JobKinds {
+        self.world.kinds
     }
 
     fn origin(&self) -> Arc<str> {

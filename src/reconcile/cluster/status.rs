@@ -42,20 +42,36 @@ pub struct Facts {
     pub cordoned: bool,
     /// The link.
     pub link: LinkSeen,
-    /// Pods committed to it.
-    pub pods: PodCounts,
-    /// Finished pods whose copies are kept there.
-    pub finished: i64,
+    /// What is committed to it.
+    pub work: Work,
     /// The WorkerCluster that leads to the same cluster and is used instead.
     pub twin: Option<String>,
     /// Namespaces that we created there, as far as this process knows.
     pub created_namespaces: Vec<String>,
 }
 
+/// What is committed to a cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Pods.
+    pub pods: PodCounts,
+    /// Finished pods whose copies are kept there.
+    pub finished: i64,
+    /// Whole jobs, finished ones too whose copies are kept there.
+    pub jobs: i64,
+}
+
+impl Work {
+    /// Whether nothing of ours is left there.
+    pub fn is_none(&self) -> bool {
+        self.pods.committed + self.finished + self.jobs == 0
+    }
+}
+
 /// The status that the object should have.
 pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> WorkerClusterStatus {
     let mut next = held.clone();
-    next.pods = facts.pods;
+    next.pods = facts.work.pods;
     next.created_namespaces
         .extend(facts.created_namespaces.iter().cloned());
     next.created_namespaces.sort();
@@ -84,8 +100,13 @@ fn ready(facts: &Facts) -> News<'static> {
             false,
             "WorkRemains",
             format!(
-                "is being deleted and waits for {} pods that are committed to it, and for {} that have finished; delete them, or remove the finalizer and accept that the copies stay there unseen",
-                facts.pods.committed, facts.finished
+                "is being deleted and waits for {} pods that are committed to it, and for {} that have finished{}; delete them, or remove the finalizer and accept that the copies stay there unseen",
+                facts.work.pods.committed,
+                facts.work.finished,
+                match facts.work.jobs {
+                    0 => String::new(),
+                    jobs => format!(", and for {jobs} whole jobs"),
+                }
             ),
         ),
         (LinkSeen::Down { reason, message, .. }, false, _) => (false, *reason, message.clone()),
@@ -285,8 +306,7 @@ mod tests {
             deleting,
             cordoned: false,
             link,
-            pods: PodCounts::default(),
-            finished: 0,
+            work: Work::default(),
             twin: None,
             created_namespaces: Vec::new(),
         }

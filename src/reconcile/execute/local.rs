@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Done, Executor, Failure, unavailable};
-use crate::cluster::api::{CallError, PatchKind, pod_path};
+use super::{Done, Executor, Failure, is_absent, unavailable};
+use crate::cluster::api::{CallError, PatchKind, Preconditions};
 use crate::cluster::raw::RawObject;
 use crate::names;
 use crate::reconcile::faults::{Fault, dropped, hold};
-use crate::reconcile::pod::local::{LocalPod, PodKey};
+use crate::reconcile::pod::local::{LocalObject, PairKey, Subject};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
 impl Executor {
@@ -117,20 +117,43 @@ impl Executor {
         self.patch_local(local, "", PatchKind::Json, &patch.into()).await
     }
 
+    /// Deletes an ended job whose time is over. With the version as seen: somebody may just have given it more.
+    pub(super) async fn expire(&self, local: &LocalTarget) -> Result<Done, Failure> {
+        let only = Preconditions {
+            uid: &local.uid,
+            resource_version: Some(&local.resource_version),
+        };
+        let propagation = local.key.subject.propagation();
+        match self
+            .manager
+            .delete_with_owned(&local.key.path(), only, propagation)
+            .await
+        {
+            Ok(_) => self.look_at_local(&local.key, Some(&local.uid)).await,
+            Err(CallError::Answered { code: 404 | 409, .. }) => Err(Failure::Stale(
+                self.look_at_local(&local.key, Some(&local.uid)).await?,
+            )),
+            Err(CallError::Answered {
+                code: 403, message, ..
+            }) => Err(Failure::Content { message }),
+            Err(error) => Err(unavailable(&manager(), &error)),
+        }
+    }
+
     /// A quorum read. With a UID: whether that one is gone.
-    pub(super) async fn look_at_local(&self, key: &PodKey, uid: Option<&Arc<str>>) -> Result<Done, Failure> {
-        match self.manager.get(&pod_path(&key.namespace, &key.name)).await {
+    pub(super) async fn look_at_local(&self, key: &PairKey, uid: Option<&Arc<str>>) -> Result<Done, Failure> {
+        match self.manager.get(&key.path()).await {
             Ok(object) => {
-                let pod = read(&object)?;
-                match uid.filter(|uid| **uid != pod.uid) {
+                let object = read(key.subject, &object)?;
+                match uid.filter(|uid| **uid != object.uid) {
                     Some(uid) => Ok(Done::LocalGone {
                         key: key.clone(),
                         uid: uid.clone(),
                     }),
-                    None => Ok(Done::Local(Box::new(pod))),
+                    None => Ok(Done::Local(Box::new(object))),
                 }
             }
-            Err(CallError::Answered { code: 404, .. }) => Ok(Done::LocalGone {
+            Err(error) if is_absent(&error, key) => Ok(Done::LocalGone {
                 key: key.clone(),
                 uid: uid.cloned().unwrap_or_else(|| "".into()),
             }),
@@ -145,10 +168,10 @@ impl Executor {
         kind: PatchKind,
         patch: &Value,
     ) -> Result<Done, Failure> {
-        let path = format!("{}{subresource}", pod_path(&local.key.namespace, &local.key.name));
+        let path = format!("{}{subresource}", local.key.path());
         match self.manager.patch(&path, kind, patch).await {
-            Ok(object) => Ok(Done::Local(Box::new(read(&object)?))),
-            Err(CallError::Answered { code: 404, .. }) => Err(Failure::Stale(Done::LocalGone {
+            Ok(object) => Ok(Done::Local(Box::new(read(local.key.subject, &object)?))),
+            Err(error) if is_absent(&error, &local.key) => Err(Failure::Stale(Done::LocalGone {
                 key: local.key.clone(),
                 uid: local.uid.clone(),
             })),
@@ -159,7 +182,7 @@ impl Executor {
             }) => {
                 let seen = self.look_at_local(&local.key, Some(&local.uid)).await?;
                 let unchanged =
-                    matches!(&seen, Done::Local(pod) if pod.resource_version == local.resource_version);
+                    matches!(&seen, Done::Local(object) if object.resource_version == local.resource_version);
                 match (unchanged, code) {
                     (true, 400 | 403 | 422) => Err(Failure::Content { message }),
                     (true | false, _) => Err(Failure::Stale(seen)),
@@ -178,9 +201,9 @@ fn with_ours(finalizers: &[String]) -> Vec<String> {
     others.chain([names::REMOTE_COPY.to_owned()]).collect()
 }
 
-fn read(object: &RawObject) -> Result<LocalPod, Failure> {
-    LocalPod::parse(object.json().clone()).map_err(|error| Failure::Content {
-        message: format!("the pod cannot be read: {error}"),
+fn read(subject: Subject, object: &RawObject) -> Result<LocalObject, Failure> {
+    LocalObject::parse(subject, object.json().clone()).map_err(|error| Failure::Content {
+        message: format!("the {} cannot be read: {error}", subject.noun()),
     })
 }
 

@@ -4,120 +4,48 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Done, Executor, Failure, Way, unavailable};
-use crate::cluster::api::{CallError, PatchKind, Preconditions, pod_path};
+use super::prepare::not_usable_failure;
+use super::{Done, Executor, Failure, Way, is_absent, unavailable};
+use crate::cluster::api::{CallError, PatchKind, Preconditions};
 use crate::cluster::raw::RawObject;
+use crate::cluster::worker::Connection;
 use crate::cluster::worker::connect::identify;
 use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::space::NotUsable;
-use crate::cluster::worker::{Connection, Worker};
 use crate::names;
-use crate::pod::sanitize::{NamespaceOwner, set_owner};
 use crate::reconcile::faults::{Fault, dropped};
-use crate::reconcile::pod::local::{Committed, PodKey, RemotePod};
+use crate::reconcile::pod::local::{Gate, PairKey, RemoteObject, Subject};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
 impl Executor {
-    pub(super) async fn prepare(
-        &self,
-        name: &Arc<str>,
-        local: &LocalTarget,
-        copy: &Value,
-        create_namespace: bool,
-    ) -> Result<Done, Failure> {
-        let Way {
-            worker,
-            connection,
-            _place,
-        } = self.worker(name, &local.key, Stand::Last)?;
-        let namespace = &local.key.namespace;
-        let space = worker
-            .spaces
-            .ensure(&connection, &self.origin, namespace, create_namespace)
-            .await;
-        let uid = space.map_err(|not_usable| not_usable_failure(name, not_usable))?;
-        let mut copy = copy.clone();
-        set_owner(
-            &mut copy,
-            &NamespaceOwner {
-                name: namespace,
-                uid: &uid,
-            },
-        );
-        let path = format!("/api/v1/namespaces/{namespace}/pods");
-        match connection.clients.calls.create(&path, &copy).await {
-            Ok(object) => remote(name, &object),
-            Err(CallError::Answered {
-                code: 409,
-                ref reason,
-                ..
-            }) if reason == "AlreadyExists" => self.who_has_the_name(&worker, &connection, &local.key).await,
-            Err(error) => Err(create_failure(&worker, namespace, error)),
-        }
-    }
-
-    /// Our own create may have taken effect though its answer was lost; or the name is another's.
-    async fn who_has_the_name(
-        &self,
-        worker: &Worker,
-        connection: &Connection,
-        key: &PodKey,
-    ) -> Result<Done, Failure> {
-        let name = &worker.name;
-        match connection
-            .clients
-            .calls
-            .get(&pod_path(&key.namespace, &key.name))
-            .await
-        {
-            Ok(object) if RemotePod::is_ours(object.json(), &self.origin) => remote(name, &object),
-            Ok(_) => Err(Failure::Refused {
-                worker: name.clone(),
-                reason: "NameTaken".to_owned(),
-                message: format!("a pod {key} that is not of this origin exists there; it is left alone"),
-            }),
-            Err(CallError::Answered { code: 404, .. }) => Err(Failure::NotYet {
-                worker: name.clone(),
-                reason: "NameWasTaken".to_owned(),
-                message: "the name was taken a moment ago and is free now".to_owned(),
-            }),
-            Err(error) => Err(unavailable(name, &error)),
-        }
-    }
-
     pub(super) async fn open(
         &self,
-        committed: &Committed,
         target: &RemoteTarget,
-        gate: usize,
+        gate: Gate,
+        patch: &Value,
     ) -> Result<Done, Failure> {
         let Way {
             connection, _place, ..
         } = self.worker(&target.worker, &target.key, Stand::First)?;
-        let place = format!("/spec/schedulingGates/{gate}");
-        let mut patch = vec![
-            json!({"op": "test", "path": "/metadata/uid", "value": &**committed.remote_uid()}),
-            json!({"op": "test", "path": &place, "value": {"name": names::UNCOMMITTED}}),
-            json!({"op": "remove", "path": &place}),
-        ];
-        if dropped(Fault::OpenUid) {
-            patch.remove(0);
+        let mut patch = patch.clone();
+        if let (true, Some(operations)) = (dropped(Fault::OpenUid), patch.as_array_mut()) {
+            operations.remove(0);
         }
-        let path = pod_path(&target.key.namespace, &target.key.name);
+        let path = target.key.path();
         match connection
             .clients
             .calls
-            .patch(&path, PatchKind::Json, &patch.into())
+            .patch(&path, PatchKind::Json, &patch)
             .await
         {
-            Ok(object) => remote(&target.worker, &object),
+            Ok(object) => remote(&target.worker, target.key.subject, &object),
             Err(CallError::Answered {
                 code: code @ (404 | 409 | 422),
                 message,
                 ..
             }) => {
                 let seen = self.look_at_remote(&connection, target).await?;
-                let still_gated = matches!(&seen, Done::Remote { pod, .. } if pod.uid == target.uid && pod.gate == Some(gate));
+                let still_gated = matches!(&seen, Done::Remote { object, .. } if object.uid == target.uid && object.gate == Some(gate));
                 match (still_gated, code) {
                     (true, 422) => Err(Failure::NotYet {
                         worker: target.worker.clone(),
@@ -134,6 +62,39 @@ impl Executor {
                 reason: "OpenForbidden".to_owned(),
                 message,
             }),
+            Err(error) => Err(unavailable(&target.worker, &error)),
+        }
+    }
+
+    /// Takes over what the user changed. Its patch tests the UID, and that the copy is opened.
+    pub(super) async fn forward(
+        &self,
+        target: &RemoteTarget,
+        resource_version: &Arc<str>,
+        patch: &Value,
+    ) -> Result<Done, Failure> {
+        let Way {
+            connection, _place, ..
+        } = self.worker(&target.worker, &target.key, Stand::First)?;
+        let api = &connection.clients.calls;
+        match api.patch(&target.key.path(), PatchKind::Json, patch).await {
+            Ok(object) => remote(&target.worker, target.key.subject, &object),
+            Err(CallError::Answered {
+                code: code @ (400 | 403 | 404 | 409 | 422),
+                message,
+                ..
+            }) => {
+                let seen = self.look_at_remote(&connection, target).await?;
+                let unchanged = matches!(&seen, Done::Remote { object, .. } if object.resource_version == *resource_version);
+                match (unchanged, code) {
+                    (true, 400 | 403 | 422) => Err(Failure::NotYet {
+                        worker: target.worker.clone(),
+                        reason: "ChangeRefused".to_owned(),
+                        message,
+                    }),
+                    (true | false, _) => Err(Failure::Stale(seen)),
+                }
+            }
             Err(error) => Err(unavailable(&target.worker, &error)),
         }
     }
@@ -158,14 +119,14 @@ impl Executor {
                 names::LOCAL_ATTEMPT: attempt.to_string(),
             },
         }});
-        let path = pod_path(&target.key.namespace, &target.key.name);
+        let path = target.key.path();
         match connection
             .clients
             .calls
             .patch(&path, PatchKind::Merge, &patch)
             .await
         {
-            Ok(object) => remote(&target.worker, &object),
+            Ok(object) => remote(&target.worker, target.key.subject, &object),
             Err(CallError::Answered {
                 code: 404 | 409 | 422,
                 ..
@@ -182,7 +143,7 @@ impl Executor {
     }
 
     /// Whatever the namespace says is kept with the worker; a refusal is an answer too.
-    pub(super) async fn ask_consent(&self, name: &Arc<str>, key: &PodKey) -> Result<Done, Failure> {
+    pub(super) async fn ask_consent(&self, name: &Arc<str>, key: &PairKey) -> Result<Done, Failure> {
         let Way {
             worker,
             connection,
@@ -207,7 +168,7 @@ impl Executor {
         let Way {
             connection, _place, ..
         } = self.worker(&target.worker, &target.key, Stand::First)?;
-        let path = pod_path(&target.key.namespace, &target.key.name);
+        let path = target.key.path();
         let resource_version = resource_version.filter(|_| !dropped(Fault::TakeBackVersion));
         let only = Preconditions {
             uid: &target.uid,
@@ -216,7 +177,10 @@ impl Executor {
         let api = &connection.clients.calls;
         let answer = match dropped(Fault::DeleteUid) {
             true => api.delete_with(&path, &json!({})).await,
-            false => api.delete(&path, only).await,
+            false => {
+                let propagation = target.key.subject.propagation();
+                api.delete_with_owned(&path, only, propagation).await
+            }
         };
         match answer {
             Ok(_) => Ok(Done::Leaving {
@@ -281,94 +245,26 @@ impl Executor {
             key: target.key.clone(),
             uid: target.uid.clone(),
         };
-        match connection
-            .clients
-            .calls
-            .get(&pod_path(&target.key.namespace, &target.key.name))
-            .await
-        {
-            Ok(object) => match remote(&target.worker, &object)? {
-                Done::Remote { pod, .. } if pod.uid != target.uid => Ok(absent()),
+        match connection.clients.calls.get(&target.key.path()).await {
+            Ok(object) => match remote(&target.worker, target.key.subject, &object)? {
+                Done::Remote { object, .. } if object.uid != target.uid => Ok(absent()),
                 seen => Ok(seen),
             },
-            Err(CallError::Answered { code: 404, .. }) => Ok(absent()),
+            Err(error) if is_absent(&error, &target.key) => Ok(absent()),
             Err(error) => Err(unavailable(&target.worker, &error)),
         }
     }
 }
 
-fn remote(worker: &Arc<str>, object: &RawObject) -> Result<Done, Failure> {
-    match RemotePod::parse(object.json().clone()) {
-        Ok(pod) => Ok(Done::Remote {
+pub(super) fn remote(worker: &Arc<str>, subject: Subject, object: &RawObject) -> Result<Done, Failure> {
+    match RemoteObject::parse(subject, object.json().clone()) {
+        Ok(object) => Ok(Done::Remote {
             worker: worker.clone(),
-            pod: Box::new(pod),
+            object: Box::new(object),
         }),
         Err(error) => Err(Failure::Unavailable {
             cluster: worker.clone(),
-            words: format!("the answer is no readable pod: {error}"),
+            words: format!("the answer is no readable {}: {error}", subject.noun()),
         }),
-    }
-}
-
-fn not_usable_failure(worker: &Arc<str>, not_usable: NotUsable) -> Failure {
-    match not_usable {
-        NotUsable::Refused { reason, message } => Failure::Refused {
-            worker: worker.clone(),
-            reason: reason.to_owned(),
-            message,
-        },
-        NotUsable::NotYet { reason, message } => Failure::NotYet {
-            worker: worker.clone(),
-            reason: reason.to_owned(),
-            message,
-        },
-        NotUsable::Call(error) => unavailable(worker, &error),
-    }
-}
-
-/// A refusal is a verdict of that worker, never a failure of the pod (R27). What a new or dying namespace causes
-/// passes by itself.
-fn create_failure(worker: &Worker, namespace: &str, error: CallError) -> Failure {
-    let name = &worker.name;
-    let CallError::Answered {
-        code,
-        reason,
-        message,
-    } = error
-    else {
-        return unavailable(name, &error);
-    };
-    let passing = message.contains("is being terminated")
-        || message.contains("serviceaccount") && message.contains("not found");
-    match (code, passing) {
-        (404, _) | (403, true) => {
-            worker.spaces.forget(namespace);
-            Failure::NotYet {
-                worker: name.clone(),
-                reason: "NamespaceNotReady".to_owned(),
-                message,
-            }
-        }
-        (400 | 403 | 413 | 422, _) => Failure::Refused {
-            worker: name.clone(),
-            reason: word(code, &reason),
-            message,
-        },
-        (_, _) => unavailable(
-            name,
-            &CallError::Answered {
-                code,
-                reason,
-                message,
-            },
-        ),
-    }
-}
-
-fn word(code: u16, reason: &str) -> String {
-    if reason.is_empty() {
-        format!("HTTP{code}")
-    } else {
-        reason.to_owned()
     }
 }

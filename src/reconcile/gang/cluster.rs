@@ -17,6 +17,7 @@ use crate::cluster::namespaces::Namespaces;
 use crate::config::Configuration;
 use crate::gang::facts::runtime_overhead;
 use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served};
+use crate::names::ADOPT_PODGROUP;
 use crate::reconcile::queue::Queue;
 
 /// A kind of group object.
@@ -182,18 +183,23 @@ impl GangCluster {
 
     /// Every job gets a turn.
     pub(super) fn look_at_all(&self) {
-        for key in self.store.jobs(|_| true) {
+        for key in self.store.jobs(|_, _| true) {
             self.queue.add(key);
         }
     }
 
-    /// The jobs that a group object is about: its controller, and a job of its name.
+    /// The jobs that a group object is about: its controller, a job of its name, and those that adopt it.
     pub(super) fn look_at_jobs_of(&self, key: &GroupKey, seen: &Seen) {
         let owner = controller(&seen.object);
-        let about = |job: &JobKey| {
+        let adopts = |job: &Seen| {
+            let annotations = job.object.pointer("/metadata/annotations");
+            annotations.is_some_and(|all| all.get(ADOPT_PODGROUP).is_some_and(|name| *name == *key.name))
+        };
+        let about = |job: &JobKey, seen: &Seen| {
             job.namespace == key.namespace
                 && (job.name == key.name
-                    || owner.is_some_and(|owner| owner.kind == job.resource.kind && owner.name == &*job.name))
+                    || owner.is_some_and(|owner| owner.kind == job.resource.kind && owner.name == &*job.name)
+                    || adopts(seen))
         };
         for job in self.store.jobs(about) {
             self.queue.add(job);

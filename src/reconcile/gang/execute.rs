@@ -3,8 +3,11 @@
 use json_patch::Patch;
 use serde_json::{Value, json};
 
+use super::plan::compare::{changes, whose};
 use super::store::{GroupKey, JobKey, Seen, controller};
 use crate::cluster::api::{CallError, ClusterApi, PatchKind, Preconditions, object_path};
+use crate::gang::{coscheduling, volcano};
+use crate::names::GANG_SCHEDULER;
 
 /// One API call.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,18 +53,28 @@ pub enum Step {
         /// The edits, without the preconditions.
         operations: Patch,
     },
-    /// The launcher Job that the operator made while its MPIJob was held: if it lacks this scheduler or class, it is
-    /// deleted, and made anew from the marked template. Preconditions: it is suspended, and its UID.
+    /// The launcher Job that the operator made while its MPIJob was suspended: if it is not as it must be, it is deleted,
+    /// and made anew from the template. Preconditions: it is suspended, and its UID.
     Launcher {
         /// The MPIJob.
         job: JobKey,
         /// Its UID.
         uid: Box<str>,
-        /// `spec.schedulerName` that its template must have.
-        scheduler: Option<String>,
-        /// `spec.priorityClassName` that its template must have.
-        class: Option<String>,
+        /// What it must be like.
+        must: LauncherMust,
     },
+}
+
+/// What is asked of a launcher: its operator copies labels and annotations of a changed template to it, but takes none away,
+/// and nothing of the template's spec that matters here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LauncherMust {
+    /// `spec.schedulerName` of its template.
+    pub scheduler: Option<String>,
+    /// `spec.priorityClassName` of its template.
+    pub class: Option<String>,
+    /// Its template has no mark of any gang scheduler.
+    pub be_unmarked: bool,
 }
 
 /// What a patch of a job is for.
@@ -69,7 +82,7 @@ pub enum Step {
 pub enum Why {
     /// The hold ends.
     Release,
-    /// Its templates get the marks of the group, while it is suspended.
+    /// Its templates get the marks of the group, while it is suspended, or lose those of one that it will not have.
     Mark,
     /// Somebody else manages its PodGroup.
     StandDown,
@@ -103,7 +116,7 @@ pub enum Failure {
     Stale(Box<Done>),
     /// A field that we write is owned by somebody else.
     Owned {
-        /// The API server's words.
+        /// Which, and by whom.
         message: String,
     },
     /// The API server refuses the content.
@@ -163,7 +176,7 @@ impl Step {
 pub async fn execute(api: &ClusterApi, step: &Step) -> Result<Done, Failure> {
     match step {
         Step::Create { key, object } => create(api, key, object).await,
-        Step::Update { key, object } => apply(api, key, object).await,
+        Step::Update { key, object } => update(api, key, object).await,
         Step::Look { key, api_version } => look(api, key, api_version).await,
         Step::Delete {
             key,
@@ -176,12 +189,7 @@ pub async fn execute(api: &ClusterApi, step: &Step) -> Result<Done, Failure> {
             operations,
             ..
         } => patch_job(api, key, seen, operations).await,
-        Step::Launcher {
-            job,
-            uid,
-            scheduler,
-            class,
-        } => launcher(api, job, uid, [scheduler.as_deref(), class.as_deref()]).await,
+        Step::Launcher { job, uid, must } => launcher(api, job, uid, must).await,
     }
 }
 
@@ -192,12 +200,26 @@ async fn create(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done
     }
 }
 
+/// Where a field that we want gone is still there, somebody else owns it: an apply without force removes only what nobody
+/// else wrote.
+async fn update(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done, Failure> {
+    let done = apply(api, key, object).await?;
+    match &done {
+        Done::Group(_, seen) => match &changes(&seen.object, object)[..] {
+            [] => Ok(done),
+            left => Err(owned(api, key, object, left).await),
+        },
+        _ => Ok(done),
+    }
+}
+
 async fn apply(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done, Failure> {
     match api.apply(&path(key, version_of(object)), object).await {
         Ok(answer) => Ok(Done::Group(key.clone(), read(answer.json())?)),
-        Err(CallError::Answered {
-            code: 409, message, ..
-        }) => Err(Failure::Owned { message }),
+        Err(CallError::Answered { code: 409, .. }) => match look(api, key, version_of(object)).await? {
+            Done::Group(_, seen) => Err(owned(api, key, object, &changes(&seen.object, object)).await),
+            gone => Err(Failure::Stale(Box::new(gone))),
+        },
         // The admission of namespaces says so (NamespaceTerminating).
         Err(CallError::Answered {
             code: 403, message, ..
@@ -208,6 +230,16 @@ async fn apply(api: &ClusterApi, key: &GroupKey, object: &Value) -> Result<Done,
             ..
         }) => Err(Failure::Refused { message }),
         Err(error) => Err(unavailable(&error)),
+    }
+}
+
+/// These fields are somebody else's: whose, as far as can be seen.
+async fn owned(api: &ClusterApi, key: &GroupKey, object: &Value, fields: &[String]) -> Failure {
+    match api.managed_fields(&path(key, version_of(object))).await {
+        Ok(managed) => Failure::Owned {
+            message: whose(fields, &managed),
+        },
+        Err(error) => unavailable(&error),
     }
 }
 
@@ -238,12 +270,7 @@ async fn delete(api: &ClusterApi, key: &GroupKey, api_version: &str, uid: &str) 
     }
 }
 
-async fn launcher(
-    api: &ClusterApi,
-    job: &JobKey,
-    uid: &str,
-    [scheduler, class]: [Option<&str>; 2],
-) -> Result<Done, Failure> {
+async fn launcher(api: &ClusterApi, job: &JobKey, uid: &str, must: &LauncherMust) -> Result<Done, Failure> {
     let path = object_path(
         "batch/v1",
         &job.namespace,
@@ -256,9 +283,21 @@ async fn launcher(
         Err(error) => return Err(unavailable(&error)),
     };
     let spec = &launcher.object["spec"];
-    let pod = &spec["template"]["spec"];
-    let has = |key: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| pod[key] == *wanted);
-    let is_good = has("schedulerName", scheduler) && has("priorityClassName", class);
+    let template = &spec["template"];
+    let has = |key: &str, wanted: &Option<String>| {
+        wanted
+            .as_ref()
+            .is_none_or(|wanted| template["spec"][key] == **wanted)
+    };
+    let marks = [coscheduling::LABEL, volcano::GROUP_NAME, GANG_SCHEDULER];
+    let is_marked = |key: &&str| {
+        ["labels", "annotations"]
+            .iter()
+            .any(|map| template["metadata"][map].get(*key).is_some())
+    };
+    let is_good = has("schedulerName", &must.scheduler)
+        && has("priorityClassName", &must.class)
+        && !(must.be_unmarked && marks.iter().any(is_marked));
     let is_ours = controller(&launcher.object).is_some_and(|owner| owner.uid == uid);
     if is_good || !is_ours || spec["suspend"] != true {
         return Ok(Done::LauncherGood);

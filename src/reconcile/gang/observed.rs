@@ -107,9 +107,4 @@ impl Observed<'_> {
     pub fn is_suspended(&self) -> bool {
         hold::is_suspended(self.kind, self.object())
     }
-
-    /// The value of an annotation of the job.
-    pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.object().pointer("/metadata/annotations")?.get(key)?.as_str()
-    }
 }

@@ -3,6 +3,8 @@
 
 pub(super) mod compare;
 mod groups;
+mod marking;
+mod natives;
 mod patches;
 
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::execute::{Step, Why};
 use super::observed::Observed;
 use crate::gang::hold;
-use crate::gang::{self, Choice, Decision, Moment, Notice, Reason, Subject, choose};
+use crate::gang::{self, Choice, Decision, Moment, Notice, Reason, Subject, choose, marked};
 use crate::workload::jobs::InvalidField;
 
 /// What to do now, what to say, and when to look again.
@@ -30,7 +32,8 @@ pub struct Plan {
 pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
     let mut plan = match wanted(observed) {
         Wanted::Leave => Plan::default(),
-        Wanted::Alone(notice) => alone(observed, notice),
+        Wanted::Alone(notice) => alone(observed, notice, now),
+        Wanted::Another => marking::unmark(observed, false, now),
         Wanted::Wait(notice) => Plan {
             notices: vec![notice],
             ..Plan::default()
@@ -43,7 +46,7 @@ pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
     }
     match left_of_hold(observed, now) {
         Some(Duration::ZERO) if !plan.keeps_hold && leads_nowhere(observed, &plan) => {
-            plan.steps = vec![patches::release(observed, None)];
+            plan.steps = vec![patches::release(observed, Vec::new())];
             plan.notices.push(Notice::new(
                 Reason::HoldTimedOut,
                 "the PodGroup could not be made in time, and the job starts without waiting for it; see the earlier events of this job",
@@ -61,7 +64,6 @@ pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
 fn leads_nowhere(observed: &Observed<'_>, plan: &Plan) -> bool {
     match plan.steps.first() {
         None => true,
-        Some(Step::PatchJob { .. }) => false,
         Some(_) => observed.memory.refused.is_some(),
     }
 }
@@ -72,6 +74,8 @@ enum Wanted {
     Leave,
     /// No PodGroup of ours; a hold ends.
     Alone(Option<Notice>),
+    /// A PodGroup, but for another gang scheduler than that of its marks, which go first.
+    Another,
     /// It cannot be said yet; a hold goes on until its timeout.
     Wait(Notice),
     /// A PodGroup.
@@ -85,7 +89,20 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
     let invalid =
         |error: InvalidField| Wanted::Alone(Some(Notice::new(Reason::InvalidJob, error.to_string())));
     let settings = &observed.facts.settings;
-    let choice = match choose(observed.kind, observed.object(), label, observed.served, settings) {
+    let marked = marked(observed.kind, observed.object()).and_then(|(family, _)| family);
+    let can_change = marking::can_be_unmarked(observed);
+    // What runs stays with the gang scheduler that started it.
+    let label = match marked {
+        Some(family) if !can_change => family.to_string(),
+        Some(_) | None => label.to_string(),
+    };
+    let choice = match choose(
+        observed.kind,
+        observed.object(),
+        &label,
+        observed.served,
+        settings,
+    ) {
         Ok(choice) => choice,
         Err(error) => return invalid(error),
     };
@@ -99,16 +116,18 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
             return Wanted::Wait(Notice::new(Reason::GangSchedulerNotServed, sentence));
         }
     };
-    let subject = |attempt| Subject {
+    if can_change && marked != Some(back_end.family()) {
+        return Wanted::Another;
+    }
+    let subject = Subject {
         kind: observed.kind,
         job: observed.object(),
         back_end,
         moment: Moment::Stored,
         seed: "",
-        attempt,
         late_pods_exist: false,
     };
-    match gang::gang(&subject(0), &observed.facts) {
+    match gang::gang(&subject, &observed.facts) {
         Err(error) => invalid(error),
         Ok(Decision::Alone(notice)) => no_gang(notice),
         Ok(Decision::Gang(_)) if observed.dispatched => Wanted::Alone(Some(Notice::new(
@@ -116,20 +135,12 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
             "pods of this namespace run on worker clusters, where a PodGroup of this cluster holds nothing; they start one by one",
         ))),
         Ok(Decision::Gang(gang)) => {
-            let attempt = groups::attempt(observed, back_end, &gang.pod_group);
-            let gang = match attempt {
-                0 => Ok(Decision::Gang(gang)),
-                attempt => gang::gang(&subject(attempt), &observed.facts),
-            };
-            match gang {
-                Ok(Decision::Gang(gang)) => Wanted::Gang(Box::new(groups::Wanted {
-                    back_end,
-                    attempt,
-                    gang: *gang,
-                })),
-                Ok(Decision::Alone(_)) => Wanted::Leave,
-                Err(error) => invalid(error),
-            }
+            let attempt = natives::attempt(observed, back_end, &gang.pod_group);
+            Wanted::Gang(Box::new(groups::Wanted {
+                back_end,
+                attempt,
+                gang: gang.of_attempt(back_end, attempt),
+            }))
         }
     }
 }
@@ -142,15 +153,17 @@ fn no_gang(notice: Notice) -> Wanted {
     }
 }
 
-/// No PodGroup: a hold ends, and what we made goes when nothing needs it any more.
-fn alone(observed: &Observed<'_>, notice: Option<Notice>) -> Plan {
-    let has_no_pods = notice
-        .as_ref()
-        .is_some_and(|notice| notice.reason == Reason::NoPods);
-    let steps = match (observed.is_held(), has_no_pods) {
-        (true, _) => vec![patches::release(observed, None)],
-        (false, true) => groups::of_no_pods(observed),
-        (false, false) => groups::over(observed),
+/// No PodGroup: a hold ends, and what we made goes when nothing needs it any more. If no gang is asked for, that is the
+/// marks too: pods would wait for a group that nobody makes.
+fn alone(observed: &Observed<'_>, notice: Option<Notice>, now: Instant) -> Plan {
+    let reason = notice.as_ref().map(|notice| notice.reason);
+    let steps = match (observed.is_held(), reason) {
+        (held, None | Some(Reason::GangUnsupported)) if marking::can_be_unmarked(observed) => {
+            marking::unmark(observed, held, now).steps
+        }
+        (true, _) => vec![patches::release(observed, Vec::new())],
+        (false, Some(Reason::NoPods)) => groups::of_no_pods(observed),
+        (false, _) => groups::over(observed),
     };
     Plan {
         steps,

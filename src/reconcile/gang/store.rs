@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::gang::hold;
 use crate::workload::Resource;
+use crate::workload::jobs::gang_kind;
 
 /// A job by its names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,16 +123,19 @@ impl Store {
     }
 
     /// Keys of jobs that fit, in no order.
-    pub fn jobs(&self, fits: impl Fn(&JobKey) -> bool) -> Vec<JobKey> {
-        self.read().jobs.keys().filter(|key| fits(key)).cloned().collect()
+    pub fn jobs(&self, fits: impl Fn(&JobKey, &Seen) -> bool) -> Vec<JobKey> {
+        let inner = self.read();
+        let fitting = inner.jobs.iter().filter(|(key, seen)| fits(key, seen));
+        fitting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Whether any job that is known is held by us.
-    pub fn has_held(&self) -> bool {
-        self.read()
-            .jobs
-            .values()
-            .any(|seen| hold::is_claimed(&seen.object))
+    /// Whether any job that is known is held by us, or has marks of ours that may have to go.
+    pub fn has_left(&self) -> bool {
+        let is_left = |(key, seen): (&JobKey, &Seen)| {
+            let kind = gang_kind(&key.resource.api_version(), key.resource.kind);
+            kind.is_some_and(|kind| hold::is_left(kind, &seen.object))
+        };
+        self.read().jobs.iter().any(is_left)
     }
 
     /// True if it is news.

@@ -10,11 +10,11 @@ use super::cluster::{GROUP_APIS, GangCluster, is_dispatched};
 use super::execute::{Done, Failure, Step, Why, execute};
 use super::metrics::GangMetrics;
 use super::observed::{LauncherSeen, Observed};
-use super::plan::compare::took_effect;
+use super::plan::compare::changes;
 use super::plan::{Plan, plan};
 use super::store::{JobKey, Seen};
 use crate::cluster::api::CallError;
-use crate::gang::Notice;
+use crate::gang::{Notice, hold};
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::jobs::gang_kind;
@@ -53,7 +53,7 @@ impl Turns {
                 return (None, false);
             };
             if observed.label.is_none()
-                && observed.is_held()
+                && hold::is_left(observed.kind, observed.object())
                 && let Err(error) = self.look_at_namespace(&mut observed).await
             {
                 tracing::warn!(job = %key, words = error.words(), "the namespace of a held job is not readable");
@@ -161,9 +161,6 @@ impl Turns {
     fn learn(&self, observed: &Observed<'_>, step: &Step, done: Done) {
         let key = &observed.key;
         match (step, &done) {
-            (Step::Update { object, .. }, Done::Group(_, seen)) if !took_effect(&seen.object, object) => {
-                self.cluster.remember(key, |memory| memory.met_owner += 1);
-            }
             (Step::Create { .. } | Step::Update { .. } | Step::Look { .. }, Done::Group(_, seen)) => {
                 let uid = seen.uid.clone();
                 self.cluster.remember(key, |memory| {
@@ -184,9 +181,17 @@ impl Turns {
             (_, Done::LauncherAbsent) if observed.memory.launcher == LauncherSeen::Unknown => self
                 .cluster
                 .remember(key, |memory| memory.launcher = LauncherSeen::Good),
+            // A launcher that was as its template is so no longer.
+            (Step::PatchJob { why: Why::Mark, .. }, _) => self
+                .cluster
+                .remember(key, |memory| memory.launcher = LauncherSeen::Unknown),
             _ => {}
         }
-        if let Some((reason, message)) = effect(step) {
+        let before = match step {
+            Step::Update { key, .. } => self.cluster.store.group(key),
+            _ => None,
+        };
+        if let Some((reason, message)) = effect(step, before.as_ref()) {
             self.notes
                 .about(reference(observed), Note::normal(reason, message));
         }
@@ -249,14 +254,14 @@ impl Turns {
         let reason = notice.reason.name();
         let note = match notice.reason.is_warning() {
             true => Note::warning(reason, notice.sentence),
-            false => Note::normal(reason, notice.sentence),
+            false => Note::reason(reason, notice.sentence),
         };
         self.notes.about(reference(observed), note);
     }
 }
 
 /// What a person should hear of a write that took effect.
-fn effect(step: &Step) -> Option<(&'static str, String)> {
+fn effect(step: &Step, before: Option<&Seen>) -> Option<(&'static str, String)> {
     let object = |object: &Value| {
         let text = |pointer: &str| {
             object
@@ -269,10 +274,14 @@ fn effect(step: &Step) -> Option<(&'static str, String)> {
     };
     match step {
         Step::Create { object: made, .. } => Some(("PodGroupCreated", format!("made {}", object(made)))),
-        Step::Update { object: made, .. } => Some((
-            "PodGroupUpdated",
-            format!("changed {} as the job did", object(made)),
-        )),
+        Step::Update { object: made, .. } => {
+            let fields = before.map_or_else(Vec::new, |seen| changes(&seen.object, made));
+            let message = match &fields[..] {
+                [] => format!("{} is as the job says", object(made)),
+                fields => format!("{}: {} is as the job says", object(made), fields.join(", ")),
+            };
+            Some(("PodGroupUpdated", message))
+        }
         Step::Delete { key, .. } => Some(("PodGroupDeleted", format!("deleted {} {}", key.plural, key.name))),
         Step::PatchJob {
             why: Why::Release, ..

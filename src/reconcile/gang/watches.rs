@@ -54,7 +54,7 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
         }
         let pause = match look(&cluster, &notes, !now.is_empty()).await {
             Ok(served) => {
-                let wanted = wanted(&served, !now.is_empty() || cluster.store.has_held());
+                let wanted = wanted(&served, !now.is_empty() || cluster.store.has_left());
                 stop_all(&mut running, |watch| !wanted.contains(watch));
                 for watch in wanted {
                     running.entry(watch).or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! A remote pod that does not become ready -> when to ask its worker for Events (pure).
+//! A remote object that does not become ready -> when to ask its worker for Events (pure).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// When to ask.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// About the remote pod of this UID.
+    /// About the remote object of this UID.
     Now(Arc<str>),
     /// Later.
     In(Duration),

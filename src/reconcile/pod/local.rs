@@ -1,43 +1,32 @@
-//! A pod of the manager's API -> what the protocol needs to know of it.
+//! An object of the manager's API -> what the protocol needs to know of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::job;
 use super::text::{OwnerText, PodText, number, phase};
 use crate::names;
 
-pub use super::remote::RemotePod;
+pub use super::key::{PairKey, Subject};
+pub use super::remote::{Gate, RemoteObject};
 
-/// `namespace/name` of a pod; a pair has the same key on both sides.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PodKey {
-    /// Namespace.
-    pub namespace: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
-}
-
-impl std::fmt::Display for PodKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// A pod of the manager that carries our gate label, as seen.
+/// An object of the manager that is dispatched, as seen.
 #[derive(Clone, Debug)]
-pub struct LocalPod {
+pub struct LocalObject {
     /// Where it is.
-    pub key: PodKey,
+    pub key: PairKey,
     /// Its UID.
     pub uid: Arc<str>,
     /// Its resourceVersion as seen.
     pub resource_version: Arc<str>,
     /// How often a commit of it was cleared (annotation `attempt`).
     pub attempt: u64,
-    /// What its annotations say of a remote pod.
+    /// What its annotations say of a remote object.
     pub commit: Commit,
-    /// Whether it carries our gate; a pod without it runs on the manager and is none of ours.
-    pub gated: bool,
+    /// Whether it is held for us: a pod by our gate, a job by its `managedBy`. What is not is none of ours.
+    pub held: bool,
+    /// A job that somebody suspended: uncommitted it waits (R87), and its copy is suspended too. Never a pod.
+    pub suspended: bool,
     /// Gates of others: it waits for them (R87).
     pub other_gates: Vec<String>,
     /// Deletion was asked for.
@@ -48,9 +37,9 @@ pub struct LocalPod {
     pub finalizer: Option<usize>,
     /// All finalizers, ours too.
     pub finalizers: Vec<String>,
-    /// Whether `Dispatched` says True: this pod's remote pod was seen open.
+    /// Whether `Dispatched` says True: this pod's remote object was seen open.
     pub seen_open: bool,
-    /// Whether its remote pod was seen on a node.
+    /// Whether its remote object was seen on a node.
     pub seen_scheduled: bool,
     /// UID of its controller, if it has one.
     pub controller: Option<Controller>,
@@ -71,7 +60,7 @@ pub struct Controller {
     pub uid: Arc<str>,
 }
 
-/// A pod's phase as far as it matters here.
+/// An object's phase as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Pending, Unknown, or not set.
@@ -82,7 +71,7 @@ pub enum Phase {
     Terminal,
 }
 
-/// What a local pod's annotations say of its remote pod.
+/// What a local object's annotations say of its remote object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commit {
     /// Nothing.
@@ -93,8 +82,8 @@ pub enum Commit {
     Committed(Committed),
 }
 
-/// The commit of a local pod: the only remote pod that may ever be opened for it.
-/// Only reading a local pod makes one.
+/// The commit of a local object: the only remote object that may ever be opened for it.
+/// Only reading a local object makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     cluster: Arc<str>,
@@ -111,23 +100,30 @@ impl Committed {
     pub fn cluster_uid(&self) -> &Arc<str> {
         &self.cluster_uid
     }
-    /// UID of the remote pod.
+    /// UID of the remote object.
     pub fn remote_uid(&self) -> &Arc<str> {
         &self.remote_uid
     }
 }
 
-/// A pod that cannot be read.
+/// An object that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("read pod")]
+#[error("read object")]
 pub struct Unreadable(#[from] serde_json::Error);
 
-impl LocalPod {
-    /// Reads a pod of the manager.
+impl LocalObject {
+    /// Reads an object of the manager.
     ///
     /// # Errors
-    /// If it is no pod: no name, no UID, or a field of another type.
-    pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
+    /// If it is no such object: no name, no UID, or a field of another type.
+    pub fn parse(subject: Subject, json: Arc<str>) -> Result<Self, Unreadable> {
+        match subject {
+            Subject::Pod => Self::pod(json),
+            Subject::Job(kind) => job::local(kind, json),
+        }
+    }
+
+    fn pod(json: Arc<str>) -> Result<Self, Unreadable> {
         let PodText {
             metadata,
             spec,
@@ -142,7 +138,8 @@ impl LocalPod {
             .map(|gate| gate.name)
             .partition(|name| name == names::GATE);
         Ok(Self {
-            key: PodKey {
+            key: PairKey {
+                subject: Subject::Pod,
                 namespace: metadata.namespace.into(),
                 name: metadata.name.into(),
             },
@@ -158,8 +155,9 @@ impl LocalPod {
                 .get(names::ROOT)
                 .map(|root| root.as_str().into()),
             commit,
-            gated: !ours.is_empty(),
+            held: !ours.is_empty(),
             other_gates,
+            suspended: false,
             terminating: metadata.deletion_timestamp.is_some(),
             phase: phase(&status.phase),
             finalizer: finalizers.iter().position(|name| name == names::REMOTE_COPY),
@@ -168,6 +166,14 @@ impl LocalPod {
             uid,
             json,
         })
+    }
+
+    /// Whether it is dispatched, or something of us is left on it. The watch of pods delivers no others.
+    pub fn concerns_us(&self) -> bool {
+        match self.key.subject {
+            Subject::Pod => true,
+            Subject::Job(_) => self.held || self.finalizer.is_some(),
+        }
     }
 
     /// Neither terminating nor finished.
@@ -184,7 +190,7 @@ impl LocalPod {
     }
 }
 
-fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
+pub(super) fn commit_of(annotations: &BTreeMap<String, String>, uid: &str) -> Commit {
     let text = |key: &str| annotations.get(key).map(String::as_str).unwrap_or_default();
     match (
         text(names::REMOTE_UID).split_once('/'),
@@ -246,6 +252,9 @@ mod tests {
             r#"{{"metadata":{{"name":"p","namespace":"n","uid":"u","resourceVersion":"1","ownerReferences":null,
             "annotations":{{"portcullis.dev/cluster":"a","portcullis.dev/cluster-uid":"cu","portcullis.dev/remote-uid":"{remote_uid}"}}}}}}"#
         );
-        expect.assert_eq(&format!("{:?}", LocalPod::parse(pod.into()).unwrap().commit));
+        expect.assert_eq(&format!(
+            "{:?}",
+            LocalObject::parse(Subject::Pod, pod.into()).unwrap().commit
+        ));
     }
 }

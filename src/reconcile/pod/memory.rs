@@ -3,16 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::local::PodKey;
+use super::local::PairKey;
 use super::observed::Memory;
 
 /// The memory of every pair that has something to remember.
 #[derive(Default)]
-pub struct Memories(Mutex<HashMap<PodKey, Memory>>);
+pub struct Memories(Mutex<HashMap<PairKey, Memory>>);
 
 impl Memories {
     /// A copy of what is remembered.
-    pub fn get(&self, key: &PodKey) -> Memory {
+    pub fn get(&self, key: &PairKey) -> Memory {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -22,7 +22,7 @@ impl Memories {
     }
 
     /// Changes what is remembered.
-    pub fn change(&self, key: &PodKey, change: impl FnOnce(&mut Memory)) {
+    pub fn change(&self, key: &PairKey, change: impl FnOnce(&mut Memory)) {
         change(
             self.0
                 .lock()
@@ -40,7 +40,7 @@ impl Memories {
     }
 
     /// Nothing is left of the pair.
-    pub fn forget(&self, key: &PodKey) {
+    pub fn forget(&self, key: &PairKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
@@ -52,17 +52,17 @@ pub struct Deciders(Mutex<Held>);
 #[derive(Default)]
 struct Held {
     by_root: HashMap<Arc<str>, Decider>,
-    root_of: HashMap<PodKey, Arc<str>>,
+    root_of: HashMap<PairKey, Arc<str>>,
 }
 
 struct Decider {
-    holder: PodKey,
-    waiting: BTreeSet<PodKey>,
+    holder: PairKey,
+    waiting: BTreeSet<PairKey>,
 }
 
 impl Deciders {
     /// Whether this pod may decide for its workload now. If not, it is told by [`Deciders::done`] of the holder.
-    pub fn enter(&self, root: &Arc<str>, key: &PodKey) -> bool {
+    pub fn enter(&self, root: &Arc<str>, key: &PairKey) -> bool {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let decider = held.by_root.entry(root.clone()).or_insert_with(|| Decider {
             holder: key.clone(),
@@ -78,7 +78,7 @@ impl Deciders {
     }
 
     /// The pod has decided, or gave up for now. Answers who waited for it.
-    pub fn done(&self, key: &PodKey) -> BTreeSet<PodKey> {
+    pub fn done(&self, key: &PairKey) -> BTreeSet<PairKey> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let root = held.root_of.remove(key);
         let decider = root.and_then(|root| held.by_root.remove(&root));
@@ -88,13 +88,15 @@ impl Deciders {
 
 #[cfg(test)]
 mod tests {
+    use super::super::local::Subject;
     use super::*;
 
     #[test]
     fn one_decides_and_the_others_are_told() {
         let deciders = Deciders::default();
         let root: Arc<str> = "root".into();
-        let pod = |name: &str| PodKey {
+        let pod = |name: &str| PairKey {
+            subject: Subject::Pod,
             namespace: "n".into(),
             name: name.into(),
         };

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::local::PodKey;
+use super::local::PairKey;
 use crate::reconcile::step::RemoteTarget;
 
 /// What `/metrics` shows of the pod pairs. Labels name steps, results and workers, never objects.
@@ -23,7 +23,7 @@ pub struct PodMetrics {
     opened: Counter<u64, AtomicU64>,
     refused: Family<WorkerLabels, Counter<u64, AtomicU64>>,
     orphans: Gauge,
-    orphans_of: Mutex<HashMap<PodKey, Vec<RemoteTarget>>>,
+    orphans_of: Mutex<HashMap<PairKey, Vec<RemoteTarget>>>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -94,7 +94,7 @@ impl PodMetrics {
             .inc();
     }
 
-    pub(super) fn orphans(&self, key: &PodKey, orphans: &[RemoteTarget]) {
+    pub(super) fn orphans(&self, key: &PairKey, orphans: &[RemoteTarget]) {
         let mut held = self.orphans_of.lock().unwrap_or_else(PoisonError::into_inner);
         if orphans.is_empty() {
             if held.remove(key).is_none() {

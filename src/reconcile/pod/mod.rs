@@ -1,7 +1,10 @@
-//! The pod pair: prepare, commit, open, and what follows.
+//! The pair of a local and a remote object: prepare, commit, open, and what follows.
 
 pub mod hearing;
+mod job;
+pub mod key;
 pub mod local;
+mod manner;
 pub mod memory;
 pub mod metrics;
 pub mod observed;

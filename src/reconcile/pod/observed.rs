@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::local::{LocalPod, PodKey, RemotePod};
+use super::local::{LocalObject, PairKey, RemoteObject};
 use crate::api::{Colocate, Strategy};
 use crate::placement::{Candidate, Rejection};
 
@@ -12,16 +12,16 @@ use crate::placement::{Candidate, Rejection};
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The pair.
-    pub key: PodKey,
+    pub key: PairKey,
     /// UID of the manager's kube-system namespace.
     pub origin: Arc<str>,
-    /// The manager's pod.
-    pub local: Option<Arc<LocalPod>>,
+    /// The manager's object.
+    pub local: Option<Arc<LocalObject>>,
     /// Every registered worker.
     pub workers: Vec<WorkerSeen>,
     /// What the namespace's policy says.
     pub policy: PolicySeen,
-    /// The workload's other pods.
+    /// The workload's other objects.
     pub root: RootSeen,
     /// What only this process knows.
     pub memory: Memory,
@@ -41,7 +41,7 @@ pub struct WorkerSeen {
     /// Whether the pod's namespace there takes our pods; none: it was not read yet.
     pub accepts: Option<bool>,
     /// The pod with our origin label under the key.
-    pub remote: Option<Arc<RemotePod>>,
+    pub remote: Option<Arc<RemoteObject>>,
 }
 
 /// The policy of the pod's namespace, read at each turn.
@@ -66,7 +66,7 @@ pub struct PolicyRules {
     pub candidates: Vec<Candidate>,
     /// Take back a pod that was never scheduled.
     pub unschedulable_after: Option<Duration>,
-    /// Upper bound for keeping a finished remote pod.
+    /// Upper bound for keeping a finished remote object.
     pub keep_finished: Option<Duration>,
     /// Create missing namespaces.
     pub create_namespaces: bool,
@@ -74,7 +74,7 @@ pub struct PolicyRules {
     pub mirror_pod_ips: bool,
 }
 
-/// The other pods of the workload.
+/// The other objects of the workload.
 #[derive(Clone, Debug, Default)]
 pub struct RootSeen {
     /// The cluster that they are committed to.
@@ -92,15 +92,15 @@ pub struct Memory {
     pub taken_back: BTreeSet<Arc<str>>,
     /// `(cluster UID, remote UID)` proven gone after the commit was read (rule P): a fact for ever.
     pub remote_gone: BTreeSet<(Arc<str>, Arc<str>)>,
-    /// Remote UIDs that a live read, made after their local pod was read as seen open, showed gated: rolled back.
+    /// Remote UIDs that a live read, made after their local object was read as seen open, showed gated: rolled back.
     pub rolled_back: BTreeSet<Arc<str>>,
     /// Local UIDs proven gone: a fact for ever.
     pub local_gone: BTreeSet<Arc<str>>,
-    /// The last state of a remote pod that was deleted after it had ended.
-    pub ended: Option<Arc<RemotePod>>,
-    /// The opened remote pod without a node, and since when this process sees it.
+    /// The last state of a remote object that was deleted after it had ended.
+    pub ended: Option<Arc<RemoteObject>>,
+    /// The opened remote object without a node, and since when this process sees it.
     pub unscheduled_since: Option<(Arc<str>, Instant)>,
-    /// The opened remote pod that is not ready, and since when this process sees it.
+    /// The opened remote object that is not ready, and since when this process sees it.
     pub unready_since: Option<(Arc<str>, Instant)>,
     /// What the worker's Events said of it.
     pub heard: Option<Heard>,
@@ -110,10 +110,10 @@ pub struct Memory {
     pub passing: Option<String>,
 }
 
-/// What a worker's Events said of a remote pod.
+/// What a worker's Events said of a remote object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// UID of the remote pod.
+    /// UID of the remote object.
     pub remote: Arc<str>,
     /// The last Warning, `Reason: message`.
     pub warning: Option<String>,

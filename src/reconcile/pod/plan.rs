@@ -3,13 +3,15 @@
 //! A plan is short: after its steps the edge looks again and plans again, until nothing is left to do.
 
 mod committed;
+mod ended;
 mod opened;
 mod orphan;
 mod placing;
 
 use std::time::Duration;
 
-use super::local::{Committed, LocalPod, RemotePod};
+use super::local::{Committed, LocalObject, RemoteObject};
+use super::manner;
 use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
 use crate::reconcile::faults::{Fault, dropped};
@@ -22,7 +24,7 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Look again after this time even if nothing changes.
     pub look_again: Option<Duration>,
-    /// Open remote pods whose local pod is gone: listed, never removed by guess.
+    /// Open remote objects whose local object is gone: listed, never removed by guess.
     pub orphans: Vec<RemoteTarget>,
 }
 
@@ -64,10 +66,10 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
         return Plan::default();
     };
     let copies = copies(observed, local);
-    if !local.gated {
+    if !local.held {
         return match local.committed() {
             Some(committed) => committed::let_go(observed, local, committed, &copies),
-            None => Plan::default(),
+            None => leaving(local, &copies),
         };
     }
     let committed_uid = local.committed().map(Committed::remote_uid);
@@ -94,7 +96,7 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
 }
 
 /// Rule 15: an uncommitted pod that ends takes its gated copies with it.
-fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
+fn leaving(local: &LocalObject, copies: &[(&WorkerSeen, &RemoteObject)]) -> Plan {
     let mut steps: Vec<Step> = copies
         .iter()
         .filter(|(_, remote)| remote.gate.is_some() && !remote.terminating)
@@ -122,10 +124,10 @@ fn leaving(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Plan {
     }
 }
 
-/// Copies of exactly this local pod on workers whose lists are complete.
+/// Copies of exactly this local object on workers whose lists are complete.
 /// Each once, though two WorkerClusters may lead to the same cluster.
-fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, &'a RemotePod)> {
-    let mut copies: Vec<(&WorkerSeen, &RemotePod)> = Vec::new();
+fn copies<'a>(observed: &'a Observed, local: &LocalObject) -> Vec<(&'a WorkerSeen, &'a RemoteObject)> {
+    let mut copies: Vec<(&WorkerSeen, &RemoteObject)> = Vec::new();
     // A namespace that does not take our pods has none of ours, whatever a pod there says of itself.
     let ours = |worker: &&WorkerSeen| worker.synced && worker.accepts != Some(false);
     for worker in observed.workers.iter().filter(ours) {
@@ -143,7 +145,7 @@ fn copies<'a>(observed: &'a Observed, local: &LocalPod) -> Vec<(&'a WorkerSeen, 
     copies
 }
 
-fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {
+fn target(worker: &WorkerSeen, remote: &RemoteObject) -> RemoteTarget {
     RemoteTarget {
         worker: worker.name.clone(),
         key: remote.key.clone(),
@@ -151,7 +153,7 @@ fn target(worker: &WorkerSeen, remote: &RemotePod) -> RemoteTarget {
     }
 }
 
-fn local_target(local: &LocalPod) -> LocalTarget {
+fn local_target(local: &LocalObject) -> LocalTarget {
     LocalTarget {
         key: local.key.clone(),
         uid: local.uid.clone(),
@@ -159,13 +161,9 @@ fn local_target(local: &LocalPod) -> LocalTarget {
     }
 }
 
-fn json(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).expect("a stored pod is JSON: RawObject::parse read it")
-}
-
 /// The condition line alone, if it does not stand there yet.
-fn say(local: &LocalPod, dispatched: &Dispatched, now: &Now) -> Option<Step> {
-    let patch = crate::pod::mirror::condition_patch(&json(&local.json), dispatched, &now.wall)?;
+fn say(local: &LocalObject, dispatched: &Dispatched, now: &Now) -> Option<Step> {
+    let patch = manner::said(local, dispatched, &now.wall)?;
     Some(Step::Mirror {
         local: local_target(local),
         patch: Box::new(patch),

@@ -1,30 +1,34 @@
-//! A pod of a worker's API -> what the protocol needs to know of it.
+//! An object of a worker's API -> what the protocol needs to know of it.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::local::{Phase, PodKey, Unreadable};
+use super::job;
+use super::key::{PairKey, Subject};
+use super::local::{Phase, Unreadable};
 use super::text::{Meta, PodText, number, phase};
 use crate::names;
 
-/// A pod of ours on a worker (it carries our origin label), as seen.
+/// An object of ours on a worker (it carries our origin label), as seen.
 #[derive(Clone, Debug)]
-pub struct RemotePod {
+pub struct RemoteObject {
     /// Where it is.
-    pub key: PodKey,
+    pub key: PairKey,
     /// Its UID.
     pub uid: Arc<str>,
     /// Its resourceVersion as seen.
     pub resource_version: Arc<str>,
-    /// Value of its origin label; whoever changes it takes the pod out of our watch.
+    /// Value of its origin label; whoever changes it takes the object out of our watch.
     pub origin: Arc<str>,
-    /// UID of its local pod; empty if the annotation is missing: then it is not ours.
+    /// UID of its local object; empty if the annotation is missing: then it is not ours.
     pub local_uid: Arc<str>,
-    /// The local pod's attempt at prepare.
+    /// The local object's attempt at prepare.
     pub attempt: u64,
-    /// Place of the gate `uncommitted`; none: opened.
-    pub gate: Option<usize>,
+    /// What keeps it from running until its local object has recorded it; none: opened.
+    pub gate: Option<Gate>,
+    /// A job that is suspended. Never a pod.
+    pub suspended: bool,
     /// Hash of what it was made from.
     pub source: String,
     /// Deletion was asked for.
@@ -39,12 +43,30 @@ pub struct RemotePod {
     pub json: Arc<str>,
 }
 
-impl RemotePod {
-    /// Reads a pod of a worker.
+/// What keeps a remote object from running until its local object has recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// The scheduling gate `uncommitted` of a pod, at this place of the list.
+    Scheduling(usize),
+    /// A job carries the annotation `uncommitted`, and is suspended.
+    Suspended,
+    /// A job carries that annotation and is not suspended: its worker dropped the field, or somebody there resumed it.
+    Loose,
+}
+
+impl RemoteObject {
+    /// Reads an object of a worker.
     ///
     /// # Errors
-    /// If it is no pod: no name, no UID, or a field of another type.
-    pub fn parse(json: Arc<str>) -> Result<Self, Unreadable> {
+    /// If it is no such object: no name, no UID, or a field of another type.
+    pub fn parse(subject: Subject, json: Arc<str>) -> Result<Self, Unreadable> {
+        match subject {
+            Subject::Pod => Self::pod(json),
+            Subject::Job(kind) => job::remote(kind, json),
+        }
+    }
+
+    fn pod(json: Arc<str>) -> Result<Self, Unreadable> {
         let PodText {
             metadata,
             spec,
@@ -61,7 +83,8 @@ impl RemotePod {
             local_uid: text(names::LOCAL_UID).into(),
             attempt: number(&metadata.annotations, names::LOCAL_ATTEMPT),
             source: text(names::SOURCE),
-            key: PodKey {
+            key: PairKey {
+                subject: Subject::Pod,
                 namespace: metadata.namespace.into(),
                 name: metadata.name.into(),
             },
@@ -70,7 +93,9 @@ impl RemotePod {
             gate: spec
                 .scheduling_gates
                 .iter()
-                .position(|gate| gate.name == names::UNCOMMITTED),
+                .position(|gate| gate.name == names::UNCOMMITTED)
+                .map(Gate::Scheduling),
+            suspended: false,
             terminating: metadata.deletion_timestamp.is_some(),
             phase: phase(&status.phase),
             node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
@@ -82,7 +107,7 @@ impl RemotePod {
         })
     }
 
-    /// Whether the pod carries the origin label of this manager and names a local pod.
+    /// Whether the object carries the origin label of this manager and names a local object.
     pub fn is_ours(json: &str, origin: &str) -> bool {
         #[derive(Deserialize)]
         struct Labelled {
@@ -117,11 +142,11 @@ mod tests {
             .to_string()
         };
         let named = json!({names::LOCAL_UID: "L1"});
-        assert!(RemotePod::is_ours(&pod("here", named.clone()), "here"));
-        assert!(!RemotePod::is_ours(&pod("elsewhere", named), "here"));
-        assert!(!RemotePod::is_ours(&pod("here", json!({})), "here"));
+        assert!(RemoteObject::is_ours(&pod("here", named.clone()), "here"));
+        assert!(!RemoteObject::is_ours(&pod("elsewhere", named), "here"));
+        assert!(!RemoteObject::is_ours(&pod("here", json!({})), "here"));
         assert!(
-            !RemotePod::is_ours(&pod("here", json!({names::LOCAL_UID: ""})), "here"),
+            !RemoteObject::is_ours(&pod("here", json!({names::LOCAL_UID: ""})), "here"),
             "it names nobody"
         );
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::hearing::{self, Ask};
-use super::local::PodKey;
+use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
 use super::plan::{Plan, plan};
 use super::world::World;
@@ -49,7 +49,7 @@ impl Turns {
     }
 
     /// One turn. Answers when to look again even if nothing changes.
-    pub async fn take(&self, key: &PodKey, failures: u32) -> Turn {
+    pub async fn take(&self, key: &PairKey, failures: u32) -> Turn {
         let mut previous: Vec<Step> = Vec::new();
         let mut taken = 0;
         let turn = loop {
@@ -117,6 +117,8 @@ impl Turns {
         failures: u32,
     ) -> Result<End, Turn> {
         let mut end = End::Again;
+        // A change that the worker refuses keeps nothing else from being done.
+        let mut refused = None;
         for step in steps {
             *taken += 1;
             let started = Instant::now();
@@ -129,7 +131,7 @@ impl Turns {
                 result.as_ref().err().map_or("ok", Failure::name),
                 started.elapsed(),
             );
-            tracing::debug!(pod = %observed.key, step = step.name(), ok = result.is_ok(), "step");
+            tracing::debug!(kind = observed.key.subject.noun(), object = %observed.key, step = step.name(), ok = result.is_ok(), "step");
             match result {
                 Ok(done) => {
                     end = self.learn(observed, step, done);
@@ -139,10 +141,13 @@ impl Turns {
                     self.absorb(done);
                     return Ok(End::Again);
                 }
+                Err(failure) if matches!(step, Step::Forward { .. }) => {
+                    refused = Some(self.suffer(observed, step, failure, failures));
+                }
                 Err(failure) => return Err(self.suffer(observed, step, failure, failures)),
             }
         }
-        Ok(end)
+        refused.map_or(Ok(end), Err)
     }
 
     /// The answer becomes part of the view, and of the memory where the rules need one.
@@ -167,9 +172,9 @@ impl Turns {
                 });
                 End::Again
             }
-            (Step::ProveRemoteGone { remote, .. }, Done::Remote { pod, .. })
-                if pod.uid == remote.uid
-                    && pod.gate.is_some()
+            (Step::ProveRemoteGone { remote, .. }, Done::Remote { object, .. })
+                if object.uid == remote.uid
+                    && object.gate.is_some_and(|gate| gate != Gate::Loose)
                     && observed.local.as_ref().is_some_and(|local| local.seen_open) =>
             {
                 self.world.memories.change(key, |memory| {
@@ -196,13 +201,15 @@ impl Turns {
 
     fn absorb(&self, done: Done) {
         match done {
-            Done::Local(pod) => self.world.locals.answered(*pod),
+            // What is not ours any more comes by no watch.
+            Done::Local(object) if !object.concerns_us() => self.world.locals.unwatched(*object),
+            Done::Local(object) => self.world.locals.answered(*object),
             Done::LocalGone { key, uid } => self.world.locals.gone(&key, &uid),
-            Done::Remote { worker, pod } => {
+            Done::Remote { worker, object } => {
                 if let Some(member) = self.world.fleet.get(&worker) {
-                    match pod.origin == self.world.origin {
-                        true => member.worker.store.answered(*pod),
-                        false => member.worker.store.unwatched(*pod),
+                    match object.origin == self.world.origin {
+                        true => member.worker.store.answered(*object),
+                        false => member.worker.store.unwatched(*object),
                     }
                 }
             }
@@ -211,7 +218,7 @@ impl Turns {
                     member
                         .worker
                         .store
-                        .change(&key, &uid, |pod| pod.terminating = true);
+                        .change(&key, &uid, |object| object.terminating = true);
                 }
             }
             Done::ProvenGone {
@@ -230,7 +237,7 @@ impl Turns {
         }
     }
 
-    fn drop_remote(&self, worker: &Arc<str>, key: &PodKey, uid: &Arc<str>) {
+    fn drop_remote(&self, worker: &Arc<str>, key: &PairKey, uid: &Arc<str>) {
         if let Some(member) = self.world.fleet.get(worker) {
             member.worker.store.gone(key, uid);
         }
@@ -270,7 +277,7 @@ impl Turns {
     }
 
     /// A worker that called this pod, which then had nothing to do there, calls the next.
-    fn pass_on(&self, key: &PodKey) {
+    fn pass_on(&self, key: &PairKey) {
         for member in self.world.fleet.all() {
             if let Some(next) = member.worker.line.pass(key) {
                 self.world.queue.add(next);
@@ -279,7 +286,7 @@ impl Turns {
     }
 
     /// Whoever waited for this pod's decision gets its turn.
-    fn release(&self, key: &PodKey) {
+    fn release(&self, key: &PairKey) {
         for waiting in self.world.deciders.done(key) {
             self.world.queue.add(waiting);
         }

@@ -1,11 +1,11 @@
 //! What the process knows: both sides' stores, policies, the fleet. Shared by watches and turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use super::local::{LocalPod, Phase, PodKey};
+use super::local::{LocalObject, PairKey, Phase, Subject};
 use super::memory::{Deciders, Memories};
 use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
 use crate::api::{Colocate, DispatchPolicy};
@@ -13,18 +13,24 @@ use crate::clock::parse_duration;
 use crate::cluster::fleet::{Fleet, Member, same_cluster, twin_of};
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::owners::Owners;
-use crate::cluster::store::PodStore;
+use crate::cluster::store::ObjectStore;
+use crate::cluster::worker::{Worker, not_served};
 use crate::placement::{Candidate, Rejection};
 use crate::reconcile::queue::Queue;
+use crate::workload::jobs::JobKinds;
 
 /// Everything that turns look at.
 pub struct World {
     /// UID of the manager's kube-system namespace.
     pub origin: Arc<str>,
-    /// The manager's gated pods.
-    pub locals: PodStore<LocalPod>,
-    /// Whether the manager's initial lists are complete (rule 0).
+    /// The manager's objects that are dispatched.
+    pub locals: ObjectStore<LocalObject>,
+    /// Whether the manager's initial lists are complete (rule 0); those of jobs are apart.
     pub ready: AtomicBool,
+    /// Every kind of job that is dispatched whole.
+    pub kinds: JobKinds,
+    /// Those of them that the manager serves, and whether their list is complete.
+    jobs: RwLock<BTreeMap<Subject, bool>>,
     /// The manager's namespaces.
     pub namespaces: Arc<Namespaces>,
     /// ReplicaSets and Deployments.
@@ -34,7 +40,7 @@ pub struct World {
     /// The workers.
     pub fleet: Arc<Fleet>,
     /// Pairs that need a turn.
-    pub queue: Queue<PodKey>,
+    pub queue: Queue<PairKey>,
     /// What is remembered of pairs.
     pub memories: Memories,
     /// Who decides for a workload.
@@ -43,10 +49,12 @@ pub struct World {
 
 impl World {
     /// An empty world over these namespaces, which the webhook reads too.
-    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>) -> Self {
+    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>, kinds: JobKinds) -> Self {
         Self {
+            kinds,
+            jobs: RwLock::default(),
             origin,
-            locals: PodStore::default(),
+            locals: ObjectStore::default(),
             ready: AtomicBool::new(false),
             namespaces,
             owners: Owners::default(),
@@ -59,8 +67,8 @@ impl World {
     }
 
     /// One snapshot of all that decides about a pair. None before the manager's lists are complete (rule 0).
-    pub fn observe(&self, key: &PodKey, now: Instant) -> Option<Observed> {
-        if !self.ready.load(Ordering::Acquire) {
+    pub fn observe(&self, key: &PairKey, now: Instant) -> Option<Observed> {
+        if !self.ready.load(Ordering::Acquire) || !self.is_complete(key.subject) {
             return None;
         }
         let local = self.locals.get(key);
@@ -85,8 +93,53 @@ impl World {
         })
     }
 
+    /// Pods, and the kinds of jobs that the manager serves.
+    pub fn subjects(&self) -> BTreeSet<Subject> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        jobs.keys().copied().chain([Subject::Pod]).collect()
+    }
+
+    /// The manager serves these kinds of jobs, and no others any more.
+    pub fn serve(&self, subjects: &BTreeSet<Subject>) {
+        {
+            let mut jobs = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+            jobs.retain(|subject, _| {
+                let stays = subjects.contains(subject);
+                if !stays {
+                    self.locals.listed(*subject, &HashSet::new(), None); // with the CRD went its objects
+                }
+                stays
+            });
+            for subject in subjects {
+                jobs.entry(*subject).or_insert(false);
+            }
+        }
+        for member in self.fleet.all() {
+            member.worker.ask_again.notify_one();
+            member.worker.serves_changed.notify_one();
+        }
+    }
+
+    /// The list of the manager's jobs of this kind is complete.
+    pub fn listed(&self, subject: Subject) {
+        let mut jobs = self.jobs.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(complete) = jobs.get_mut(&subject) {
+            *complete = true;
+        }
+    }
+
+    fn is_complete(&self, subject: Subject) -> bool {
+        match subject {
+            Subject::Pod => true, // one of those that `ready` waits for
+            Subject::Job(_) => {
+                let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+                jobs.get(&subject).copied().unwrap_or(false)
+            }
+        }
+    }
+
     /// The workload on top of a pod, if it has one.
-    pub fn root_of(&self, local: &LocalPod) -> Option<Arc<str>> {
+    pub fn root_of(&self, local: &LocalObject) -> Option<Arc<str>> {
         match (&local.controller, &local.root_hint) {
             (Some(controller), _) => Some(self.owners.root_of(&controller.uid)),
             (None, Some(hint)) => Some(format!("{}/{hint}", local.key.namespace).into()),
@@ -95,7 +148,7 @@ impl World {
     }
 
     /// Every pair of which something is known.
-    pub fn all_keys(&self) -> Vec<PodKey> {
+    pub fn all_keys(&self) -> Vec<PairKey> {
         let mut keys = self.locals.keys();
         for member in self.fleet.all() {
             keys.extend(member.worker.store.keys());
@@ -110,10 +163,10 @@ impl World {
         }
     }
 
-    /// Starts and stops the clocks of a committed, opened remote pod, which count from when *we* first saw it so: that
+    /// Starts and stops the clocks of a committed, opened remote object, which count from when *we* first saw it so: that
     /// of `unschedulableAfter`, and that of asking for the worker's Events.
-    fn remember(&self, key: &PodKey, local: Option<&LocalPod>, workers: &[WorkerSeen], now: Instant) {
-        let opened = local.and_then(LocalPod::committed).and_then(|committed| {
+    fn remember(&self, key: &PairKey, local: Option<&LocalObject>, workers: &[WorkerSeen], now: Instant) {
+        let opened = local.and_then(LocalObject::committed).and_then(|committed| {
             let remote = workers
                 .iter()
                 .find(|worker| worker.name == *committed.cluster())?
@@ -126,7 +179,7 @@ impl World {
             .map(|remote| remote.uid.clone());
         let unready = opened
             .filter(|remote| !remote.ready && !remote.terminating && remote.phase != Phase::Terminal)
-            .filter(|_| local.is_some_and(LocalPod::active))
+            .filter(|_| local.is_some_and(LocalObject::active))
             .map(|remote| remote.uid.clone());
         let held = self.memories.get(key);
         let same = |held: &Option<(Arc<str>, Instant)>, now: &Option<Arc<str>>| {
@@ -145,7 +198,7 @@ impl World {
         }
     }
 
-    fn policy(&self, key: &PodKey, members: &[Member], memory: &Memory, now: Instant) -> PolicySeen {
+    fn policy(&self, key: &PairKey, members: &[Member], memory: &Memory, now: Instant) -> PolicySeen {
         let Some(name) = self
             .namespaces
             .get(&key.namespace)
@@ -179,7 +232,7 @@ impl World {
         })
     }
 
-    fn root(&self, local: &LocalPod, policy: &PolicySeen) -> RootSeen {
+    fn root(&self, local: &LocalObject, policy: &PolicySeen) -> RootSeen {
         let Some(root) = self.root_of(local) else {
             return RootSeen::default();
         };
@@ -212,14 +265,14 @@ impl World {
     }
 }
 
-/// Whether a plan looks at the workload's other pods: while it places this one, or may take it back. To count them for
+/// Whether a plan looks at the workload's other objects: while it places this one, or may take it back. To count them for
 /// each status of each pod would cost a big workload the square of its size.
-fn asks_for_siblings(local: &LocalPod, policy: &PolicySeen) -> bool {
+fn asks_for_siblings(local: &LocalObject, policy: &PolicySeen) -> bool {
     let takes_back = matches!(policy, PolicySeen::Policy(rules) if rules.unschedulable_after.is_some());
     local.committed().is_none() || (takes_back && !local.seen_scheduled)
 }
 
-fn seen(member: &Member, key: &PodKey) -> WorkerSeen {
+fn seen(member: &Member, key: &PairKey) -> WorkerSeen {
     let worker = &member.worker;
     WorkerSeen {
         name: worker.name.clone(),
@@ -227,16 +280,22 @@ fn seen(member: &Member, key: &PodKey) -> WorkerSeen {
             .connection()
             .map(|connection| connection.cluster_uid.clone())
             .unwrap_or_default(),
-        synced: worker.synced(&key.namespace),
-        lost: worker.lost().map(|words| words.to_string()),
+        synced: worker.synced(key.subject, &key.namespace),
+        lost: lost(worker, key.subject),
         accepts: worker.spaces.accepts(&key.namespace),
         remote: worker.store.get(key),
     }
 }
 
+/// A job on a worker whose CRD went cannot be seen any more, as little as on one that does not answer.
+fn lost(worker: &Worker, subject: Subject) -> Option<String> {
+    let gone = || (worker.serves(subject) == Some(false)).then(|| not_served(subject));
+    worker.lost().map(|words| words.to_string()).or_else(gone)
+}
+
 fn rejection(
     cluster: &str,
-    key: &PodKey,
+    key: &PairKey,
     members: &[Member],
     memory: &Memory,
     now: Instant,
@@ -265,5 +324,5 @@ fn rejection(
         .verdicts
         .get(cluster)
         .and_then(|verdict| verdict.rejection(now));
-    member.worker.rejection(&key.namespace).or(verdict)
+    member.worker.rejection(key.subject, &key.namespace).or(verdict)
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::conditions::{self, Said};
 use super::{
     Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource,
-    Written, dispatch, has_condition,
+    Written, batch_status, dispatch, has_condition,
 };
 
 /// A Job of group batch, ganged by annotation.
@@ -46,6 +46,10 @@ impl JobKind for BatchJob {
             ttl: None, // the manager's own controller keeps it, whoever runs the Job
             managed_by_is_immutable: true,
         }
+    }
+
+    fn make_acceptable(&self, status: &mut Map<String, Value>, local: &Value) {
+        batch_status::make_acceptable(status, local);
     }
 
     /// As the API server wants it: a target first, a time of start, and nothing active. One whose success was decided can
@@ -90,9 +94,16 @@ impl JobKind for BatchJob {
             ],
         };
         for place in places {
+            let labels = place
+                .iter()
+                .try_fold(&mut *copy, |object, key| object.get_mut(*key));
+            let Some(labels) = labels.and_then(Value::as_object_mut) else {
+                continue;
+            };
             for label in GENERATED_LABELS {
-                let path: Vec<&str> = place.iter().copied().chain([label]).collect();
-                dispatch::remove(copy, &path, GENERATED, dropped);
+                if labels.remove(label).is_some() {
+                    dropped(format!("{}[{label}]", place.join(".")), GENERATED);
+                }
             }
         }
     }
@@ -126,6 +137,10 @@ impl GangKind for BatchJob {
 
     fn own_group(&self) -> Option<&'static [&'static str]> {
         Some(&["spec", "scheduling"])
+    }
+
+    fn has_fixed_templates(&self) -> bool {
+        true
     }
 }
 

@@ -39,6 +39,17 @@ pub fn list<'s>(status: &'s mut Map<String, Value>, field: &str) -> &'s mut Vec<
     place.as_array_mut().expect("it was just made a list")
 }
 
+/// The list at the end of this path, which starts with `status`; made if it is not there. None where something else is in
+/// the way.
+pub fn make<'s>(status: &'s mut Map<String, Value>, path: &[&str]) -> Option<&'s mut Vec<Value>> {
+    let (last, parents) = path.get(1..)?.split_last()?;
+    let mut place = status;
+    for key in parents {
+        place = place.entry(*key).or_insert_with(|| json!({})).as_object_mut()?;
+    }
+    Some(list(place, last))
+}
+
 /// The condition of this type.
 #[must_use]
 pub fn find<'c>(conditions: &'c [Value], kind: &str) -> Option<&'c Value> {

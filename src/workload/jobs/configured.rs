@@ -1,6 +1,6 @@
 //! A kind that only the configuration knows: where it keeps the fields by which every job can be dispatched.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::conditions::{self, Said};
 use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, Written, has_condition_at};
@@ -63,18 +63,9 @@ impl JobKind for ConfiguredKind {
     }
 
     fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
-        let below_status = self.conditions.split_first().map_or(&[][..], |(_, below)| below);
-        let Some((last, parents)) = below_status.split_last() else {
-            return;
-        };
-        let mut place = status;
-        for key in parents {
-            let next = place.entry(*key).or_insert_with(|| json!({}));
-            let Some(next) = next.as_object_mut() else { return };
-            place = next;
+        if let Some(conditions) = conditions::make(status, self.conditions) {
+            conditions::set(conditions, &Said::of(self.failed, true, failure), failure.now);
         }
-        let conditions = conditions::list(place, last);
-        conditions::set(conditions, &Said::of(self.failed, true, failure), failure.now);
     }
 
     fn example(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{FieldPath, has_condition_at};
+use super::has_condition_at;
 use crate::names;
 
 /// How a job of a kind runs on a worker as one object.
@@ -120,7 +120,6 @@ pub(super) fn remove(
         .try_fold(object, |place, key| place.get_mut(*key))
         .and_then(Value::as_object_mut);
     if parent.is_some_and(|parent| parent.remove(*last).is_some()) {
-        let path = keys.iter().fold(FieldPath::default(), |path, key| path.key(key));
-        dropped(path.to_string(), reason);
+        dropped(keys.join("."), reason);
     }
 }

@@ -95,6 +95,10 @@ impl GangKind for JobSet {
         }
         Ok(Pods::Sets(sets))
     }
+
+    fn has_fixed_templates(&self) -> bool {
+        true
+    }
 }
 
 /// What a replicated Job waits for.

@@ -10,6 +10,7 @@ use super::Resource;
 
 mod app_wrapper;
 mod batch_job;
+mod batch_status;
 pub mod conditions;
 mod configured;
 mod dispatch;
@@ -110,6 +111,9 @@ pub trait JobKind: Sync {
         &["status", "conditions"]
     }
 
+    /// Changes a worker's status so that the manager's API server takes it, after the one that the local job has.
+    fn make_acceptable(&self, _status: &mut Map<String, Value>, _local: &Value) {}
+
     /// Makes this status say, in the kind's own terms, that the job has failed and that nothing of it runs.
     fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>);
 
@@ -158,6 +162,12 @@ pub trait GangKind: JobKind {
     /// Whether its operator makes the launcher while the job is suspended, and later takes only labels and annotations
     /// of a changed template over to it.
     fn makes_launcher_early(&self) -> bool {
+        false
+    }
+
+    /// Whether only labels, annotations and the like of its templates can change while it is suspended, and no scheduler's
+    /// name.
+    fn has_fixed_templates(&self) -> bool {
         false
     }
 

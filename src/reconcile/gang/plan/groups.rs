@@ -1,24 +1,24 @@
 //! The group of a gang: made, kept as the job says, and deleted when its time is over.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Plan, compare, patches};
-use crate::gang::{BackEnd, Gang, Marks, Notice, PodGroup, Reason, Standing, is_over, native, standing};
-use crate::names::POD_GROUP;
-use crate::reconcile::gang::cluster::GROUP_APIS;
+use super::marking::Edits;
+use super::{Plan, compare, natives, patches};
+use crate::gang::{
+    BackEnd, Gang, Marks, NativeVersion, Notice, Reason, Standing, is_over, marked, native, standing,
+};
+use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, PORTCULLIS};
+use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::reconcile::gang::execute::Step;
-use crate::reconcile::gang::observed::{LauncherSeen, Observed};
-use crate::reconcile::gang::store::{GroupKey, PodCount, Seen};
-use crate::workload::jobs::{Field, PodSet, Pods};
+use crate::reconcile::gang::observed::Observed;
+use crate::reconcile::gang::store::{GroupKey, PodCount, Seen, controller};
 
-/// A native group has had at most so many names of which the old objects are still there.
-const MOST_ATTEMPTS: u32 = 64;
-/// Its watch tells when a group goes; this is for a watch that lost it.
+/// What waits is told again, and looked at: for a watch that lost an event, and Events of ours that were lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// How long a launcher that was deleted may take to be made anew.
-const LAUNCHER_RETURNS: Duration = Duration::from_secs(5);
 
 /// The gang that a job should have.
 pub(super) struct Wanted {
@@ -33,27 +33,50 @@ pub(super) fn plan(observed: &Observed<'_>, wanted: &Wanted, now: Instant) -> Pl
         .marks
         .clone()
         .with_pod_group(group_name(wanted).to_owned());
-    let mut plan = match (observed.is_suspended(), observed.is_held()) {
-        (true, false) => waiting_for_its_user(observed, wanted, &marks),
-        (false, _) if !is_marked(observed, &marks) => Plan {
-            notices: vec![Notice::new(
-                Reason::NotGangScheduled,
-                "its pods do not name a PodGroup, since it started before Portcullis saw it; suspend and resume it",
-            )],
-            ..Plan::default()
-        },
-        (true | false, _) => wanted_now(observed, wanted, &marks, now),
+    let mut plan = match observed.is_suspended() {
+        true => suspended(observed, wanted, marks, now),
+        false if is_marked(observed, &marks) => running(observed, wanted),
+        false => {
+            let sentence = "its pods do not name a PodGroup, since it started before Portcullis saw it; suspend and resume it";
+            let notice = Edits::marking(observed, marks).err();
+            say(notice.unwrap_or_else(|| Notice::new(Reason::NotGangScheduled, sentence)))
+        }
     };
     plan.notices.splice(0..0, wanted.gang.notices.iter().cloned());
     plan
 }
 
-/// Suspended by somebody else: what we made goes once its pods are gone, and with native groups the templates name the
-/// next one already, for whoever resumes the job does not wait for us.
-fn waiting_for_its_user(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks) -> Plan {
+fn suspended(observed: &Observed<'_>, wanted: &Wanted, marks: Marks, now: Instant) -> Plan {
+    let edits = match (Edits::marking(observed, marks), observed.is_held()) {
+        (Ok(edits), _) => edits,
+        (Err(notice), true) => {
+            return Plan {
+                steps: vec![patches::release(observed, Vec::new())],
+                ..say(notice)
+            };
+        }
+        (Err(notice), false) => {
+            return Plan {
+                steps: over(observed),
+                ..say(notice)
+            };
+        }
+    };
+    if observed.is_held() {
+        return match group_steps(observed, wanted) {
+            Next::Plan(plan) => *plan,
+            Next::Standing => {
+                let next = edits.before_the_last(observed, now);
+                step(next.unwrap_or_else(|| patches::release(observed, edits.all)))
+            }
+        };
+    }
+    // By somebody else: what we made goes once its pods are gone, and the templates get their marks before he resumes the
+    // job, for he does not wait for us.
     let mut steps = over(observed);
-    if let (true, BackEnd::Native(_)) = (steps.is_empty(), wanted.back_end) {
-        steps.extend(patches::mark(observed, marks));
+    if steps.is_empty() && living(observed) == 0 {
+        let next = edits.before_the_last(observed, now);
+        steps.extend(next.or_else(|| patches::templates(observed, edits.all)));
     }
     Plan {
         steps,
@@ -61,15 +84,40 @@ fn waiting_for_its_user(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks)
     }
 }
 
-fn wanted_now(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks, now: Instant) -> Plan {
-    match group_steps(observed, wanted) {
-        Next::Plan(plan) => *plan,
-        Next::Standing if observed.is_held() => hold_ends(observed, wanted, marks, now),
-        Next::Standing => Plan {
-            notices: waits(observed, wanted).into_iter().collect(),
-            ..Plan::default()
+fn running(observed: &Observed<'_>, wanted: &Wanted) -> Plan {
+    match (group_steps(observed, wanted), natives::waits(observed, wanted)) {
+        (Next::Plan(plan), _) => *plan,
+        (Next::Standing, None) => Plan::default(),
+        (Next::Standing, Some(notice)) => Plan {
+            // Nothing changes while it waits, and an Event may be lost, or be too old to be kept.
+            look_again: Some(LOOK_AGAIN),
+            ..say(notice)
         },
     }
+}
+
+fn say(notice: Notice) -> Plan {
+    Plan {
+        notices: vec![notice],
+        ..Plan::default()
+    }
+}
+
+fn step(step: Step) -> Plan {
+    Plan {
+        steps: vec![step],
+        ..Plan::default()
+    }
+}
+
+/// Whether the templates tie their pods to the group.
+fn is_marked(observed: &Observed<'_>, marks: &Marks) -> bool {
+    marks
+        .clone()
+        .only_metadata()
+        .patch(observed.object())
+        .0
+        .is_empty()
 }
 
 enum Next {
@@ -81,18 +129,14 @@ enum Next {
 
 impl Next {
     fn step(step: Step) -> Self {
-        Self::Plan(Box::new(Plan {
-            steps: vec![step],
-            ..Plan::default()
-        }))
+        Self::Plan(Box::new(self::step(step)))
     }
 
-    fn wait(notice: Option<Notice>) -> Self {
+    fn wait(notice: Notice) -> Self {
         Self::Plan(Box::new(Plan {
-            notices: notice.into_iter().collect(),
             look_again: Some(LOOK_AGAIN),
             keeps_hold: true,
-            ..Plan::default()
+            ..say(notice)
         }))
     }
 }
@@ -100,11 +144,17 @@ impl Next {
 /// The first object that is not as it should be; a PodGroup names its Workload by UID, so they come one by one.
 fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
     let group = &wanted.gang.pod_group;
+    if group.is_adopted {
+        return adopted(observed, wanted);
+    }
     let settings = &observed.facts.settings;
     let objects = |workload: Option<&str>| {
-        wanted
-            .back_end
-            .objects(&sized(observed, wanted), wanted.attempt, workload, settings)
+        wanted.back_end.objects(
+            &natives::sized(observed, wanted),
+            wanted.attempt,
+            workload,
+            settings,
+        )
     };
     let mut workload: Option<String> = None;
     for place in 0..objects(None).len() {
@@ -126,10 +176,10 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
             Standing::Ours => {
                 if has_changed(wanted.back_end, &seen.object, &object) {
                     if observed.memory.met_owner > 1 {
-                        return Next::step(patches::stand_down(
-                            observed,
-                            "fields of its PodGroup belong to somebody else",
-                        ));
+                        let whose = observed.memory.refused.as_deref();
+                        let whose = whose.unwrap_or("somebody else writes its PodGroup");
+                        let advice = "change the job instead, undo it there, and remove this annotation";
+                        return Next::step(patches::stand_down(observed, &format!("{whose}; {advice}")));
                     }
                     let object = match wanted.back_end {
                         BackEnd::Coscheduling | BackEnd::Volcano => object,
@@ -151,51 +201,64 @@ fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
                 }
             }
             Standing::Operators => {
-                return Next::step(patches::stand_down(observed, "its operator makes the PodGroup"));
+                return Next::step(patches::stand_down(
+                    observed,
+                    "its operator makes the PodGroup; switch its gang scheduling off, and remove this annotation",
+                ));
             }
             Standing::Terminating | Standing::Stale => {
-                return Next::wait(Some(Notice::new(
+                return Next::wait(Notice::new(
                     Reason::WaitingForOldGroup,
                     format!(
                         "{} {name} of an earlier start or job of this name is going; if it stays, look at its finalizers",
                         text(&object, "kind")
                     ),
-                )));
+                ));
             }
             Standing::Foreign => {
-                return Next::wait(Some(Notice::new(
-                    Reason::PodGroupConflict,
-                    format!(
-                        "{} {name} belongs to somebody else; delete it, or give the job another name",
-                        text(&object, "kind")
-                    ),
-                )));
+                return Next::wait(conflict(observed, &seen.object));
             }
         }
     }
     Next::Standing
 }
 
-/// The group with the size that it should have now: pods that ended do not count in a native one. While no pod waits,
-/// that keeps none from starting, so nothing is written for each pod that ends.
-fn sized(observed: &Observed<'_>, wanted: &Wanted) -> PodGroup {
-    let mut group = wanted.gang.pod_group.clone();
-    if let BackEnd::Native(version) = wanted.back_end
-        && version.can_resize()
-    {
-        let pods = pods(observed, group_name(wanted));
-        let full = group.min_member;
-        group.min_member = native::min_count_for(full, group.total.saturating_sub(pods.succeeded));
-        let stands = native_group(observed, wanted)
-            .and_then(|seen| native::min_count(&seen.object))
-            .and_then(|size| u32::try_from(size).ok());
-        if let (Some(stands), true) = (stands, pods.active == pods.bound)
-            && (group.min_member..=full).contains(&stands)
-        {
-            group.min_member = stands;
-        }
+/// The group's name is taken: by whom, and what becomes of the job.
+fn conflict(observed: &Observed<'_>, object: &Value) -> Notice {
+    let is_ours = object["metadata"]["labels"][MANAGED_BY_LABEL] == *PORTCULLIS;
+    let owner = match (controller(object), is_ours) {
+        (Some(owner), _) => format!("belongs to {} {}", owner.kind, owner.name),
+        (None, true) => "is left of a job that is gone".to_owned(),
+        (None, false) => "belongs to nobody, so a person made it".to_owned(),
+    };
+    let outcome = match observed.is_held() {
+        true => "the job waits",
+        false => "the job's pods have no group of their own",
+    };
+    let sentence = format!(
+        "{outcome}: {} {} {owner}; delete it, or give the job another name",
+        text(object, "kind"),
+        text(&object["metadata"], "name")
+    );
+    Notice::new(Reason::PodGroupConflict, sentence)
+}
+
+/// The group that the job adopts is somebody else's, so it is only awaited.
+fn adopted(observed: &Observed<'_>, wanted: &Wanted) -> Next {
+    let key = key_named(observed, wanted.back_end, &wanted.gang.pod_group.name);
+    if !observed.knows.contains(&(key.group, key.plural)) {
+        return Next::Plan(Box::default()); // its list tells
     }
-    group
+    let state = match observed.groups.group(&key) {
+        Some(seen) if !seen.terminating() => return Next::Standing,
+        Some(_) => "is being deleted",
+        None => "does not exist",
+    };
+    let sentence = format!(
+        "the job waits for {} {}, which {state}; create it, or correct the annotation {ADOPT_PODGROUP}",
+        key.plural, key.name
+    );
+    Next::wait(Notice::new(Reason::WaitingForPodGroup, sentence))
 }
 
 fn has_changed(back_end: BackEnd, live: &Value, wanted: &Value) -> bool {
@@ -205,55 +268,26 @@ fn has_changed(back_end: BackEnd, live: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn hold_ends(observed: &Observed<'_>, wanted: &Wanted, marks: &Marks, now: Instant) -> Plan {
-    let step = |step| Plan {
-        steps: vec![step],
-        ..Plan::default()
-    };
-    let missing = !marks.patch(observed.object()).0.is_empty();
-    if missing && observed.kind.makes_launcher_early() {
-        if let Some(mark) = patches::mark(observed, &marks.clone().only_spec()) {
-            return step(mark);
-        }
-        let looks = match observed.memory.launcher {
-            LauncherSeen::Good => false,
-            LauncherSeen::Deleted(at) => now.saturating_duration_since(at) < LAUNCHER_RETURNS,
-            LauncherSeen::Unknown => true,
-        };
-        if looks {
-            let mark = wanted.gang.marks.templates.first();
-            return step(Step::Launcher {
-                job: observed.key.clone(),
-                uid: (*observed.job.uid).into(),
-                scheduler: mark.and_then(|mark| mark.scheduler_name.clone()),
-                class: mark.and_then(|mark| mark.priority_class_name.clone()),
-            });
-        }
-    }
-    step(patches::release(observed, Some(marks)))
-}
-
 /// What was made for the job and is not needed any more.
 pub(super) fn over(observed: &Observed<'_>) -> Vec<Step> {
-    let ours = observed.groups.of_job(&observed.key.namespace, &observed.job.uid);
-    let living: u32 = ours
-        .iter()
-        .map(|(key, _)| {
-            observed
-                .groups
-                .pods(&key.namespace, &key.name, &observed.key.name)
-                .active
-        })
-        .sum();
-    if !is_over(
+    let living = living(observed);
+    match is_over(
         observed.kind,
         observed.object(),
         living,
         observed.delete_on_finish,
     ) {
-        return Vec::new();
+        true => of_no_pods(observed),
+        false => Vec::new(),
     }
-    deletions(observed, ours)
+}
+
+/// Pods of the job that have not ended: those of its groups, and of the one that its templates name.
+pub(super) fn living(observed: &Observed<'_>) -> u32 {
+    let ours = observed.groups.of_job(&observed.key.namespace, &observed.job.uid);
+    let mut names: BTreeSet<Arc<str>> = ours.into_iter().map(|(key, _)| key.name).collect();
+    names.extend(marked(observed.kind, observed.object()).map(|(_, name)| name.into()));
+    names.iter().map(|name| pods(observed, name).active).sum()
 }
 
 /// What was made for a job that has no pods.
@@ -283,98 +317,30 @@ fn deletions(observed: &Observed<'_>, groups: Vec<(GroupKey, Seen)>) -> Vec<Step
         .collect()
 }
 
-/// How often a native group of this job was begun: pods of a running job name theirs, a waiting one takes the first name
-/// that is free.
-pub(super) fn attempt(observed: &Observed<'_>, back_end: BackEnd, group: &PodGroup) -> u32 {
-    let BackEnd::Native(version) = back_end else {
-        return 0;
-    };
-    let named = templates(observed).into_iter().find_map(|template| {
-        let label = template.at(&["metadata", "labels", POD_GROUP]).text();
-        label.ok().flatten().map(str::to_owned)
-    });
-    let fits = |attempt: &u32| {
-        let names = native::names(group, version, *attempt);
-        let (plural, name) = match version {
-            crate::gang::NativeVersion::V1alpha1 => ("workloads", names.workload),
-            _ => ("podgroups", names.pod_group),
-        };
-        if !observed.is_suspended() {
-            return named.as_ref() == Some(&name);
-        }
-        let key = GroupKey {
-            group: "scheduling.k8s.io",
-            plural,
-            namespace: observed.key.namespace.clone(),
-            name: name.into(),
-        };
-        let found = observed.groups.group(&key);
-        found.is_none_or(|seen| standing(&seen.object, &group.job) == Standing::Ours)
-    };
-    (0..MOST_ATTEMPTS).find(fits).unwrap_or(0)
-}
-
-fn group_name(wanted: &Wanted) -> &str {
+pub(super) fn group_name(wanted: &Wanted) -> &str {
     wanted.gang.marks.group_name(&wanted.gang.pod_group.name)
 }
 
-/// Whether the templates tie their pods to the group.
-fn is_marked(observed: &Observed<'_>, marks: &Marks) -> bool {
-    marks
-        .clone()
-        .only_metadata()
-        .patch(observed.object())
-        .0
-        .is_empty()
-}
-
-fn templates<'o>(observed: &'o Observed<'_>) -> Vec<Field<'o>> {
-    match observed.kind.pod_sets(observed.object()) {
-        Ok(Pods::Sets(sets)) => sets.into_iter().map(|PodSet { template, .. }| template).collect(),
-        Ok(Pods::UnknownRole(_)) | Err(_) => Vec::new(),
-    }
-}
-
-fn pods(observed: &Observed<'_>, group: &str) -> PodCount {
+pub(super) fn pods(observed: &Observed<'_>, group: &str) -> PodCount {
     observed
         .groups
         .pods(&observed.key.namespace, &group.into(), &observed.key.name)
 }
 
-/// A native group that waits says nothing on its pods, so it is said on the job.
-fn waits(observed: &Observed<'_>, wanted: &Wanted) -> Option<Notice> {
-    let BackEnd::Native(_) = wanted.back_end else {
-        return None;
+/// Where the group of this name is: with Kubernetes 1.35 it is the Workload.
+pub(super) fn key_named(observed: &Observed<'_>, back_end: BackEnd, name: &str) -> GroupKey {
+    let api = match back_end {
+        BackEnd::Coscheduling => COSCHEDULING,
+        BackEnd::Volcano => VOLCANO,
+        BackEnd::Native(NativeVersion::V1alpha1) => NATIVE_WORKLOAD,
+        BackEnd::Native(_) => NATIVE_POD_GROUP,
     };
-    let pods = pods(observed, group_name(wanted));
-    if pods.active == 0 || pods.bound > 0 {
-        return None;
-    }
-    let needed = sized(observed, wanted).min_member;
-    let sentence = if pods.active < needed {
-        // Without the number of those that are there: it would be another Event for each pod.
-        format!("not all of {needed} pods are there yet; before that, none of them is scheduled")
-    } else {
-        let message = native_group(observed, wanted).and_then(|seen| {
-            let conditions = seen.object.pointer("/status/conditions")?.as_array()?.clone();
-            let waits = conditions
-                .into_iter()
-                .find(|condition| condition["status"] == "False")?;
-            waits["message"].as_str().map(str::to_owned)
-        });
-        message?
-    };
-    Some(Notice::new(Reason::WaitingForGang, sentence))
-}
-
-/// The PodGroup that stands there.
-fn native_group(observed: &Observed<'_>, wanted: &Wanted) -> Option<Seen> {
-    observed.groups.group(&GroupKey {
-        group: "scheduling.k8s.io",
-        plural: "podgroups",
+    GroupKey {
+        group: api.group,
+        plural: api.plural,
         namespace: observed.key.namespace.clone(),
-        name: group_name(wanted).into(),
-    })
+        name: name.into(),
+    }
 }
 
 fn key_of(object: &Value) -> Option<GroupKey> {

@@ -1,21 +1,21 @@
 //! Edits of a job: its hold ends, its templates get marks, it is left to somebody else.
 
+use json_patch::PatchOperation;
+
 use super::{Step, Why, patch};
-use crate::gang::{Marks, hold};
+use crate::gang::hold;
 use crate::names::STAND_DOWN;
 use crate::reconcile::gang::observed::Observed;
 
-/// The hold ends, in one patch with what is missing on the templates.
-pub(super) fn release(observed: &Observed<'_>, marks: Option<&Marks>) -> Step {
-    let mut operations = marks.map_or_else(Vec::new, |marks| marks.patch(observed.object()).0);
-    operations.extend(hold::end(observed.kind));
-    patch(observed, Why::Release, operations)
+/// The hold ends, in one patch with these edits of the templates.
+pub(super) fn release(observed: &Observed<'_>, mut edits: Vec<PatchOperation>) -> Step {
+    edits.extend(hold::end(observed.kind));
+    patch(observed, Why::Release, edits)
 }
 
-/// The templates get what is missing on them; none if nothing is.
-pub(super) fn mark(observed: &Observed<'_>, marks: &Marks) -> Option<Step> {
-    let operations = marks.patch(observed.object()).0;
-    (!operations.is_empty()).then(|| patch(observed, Why::Mark, operations))
+/// Marks come or go; none if there is nothing to do.
+pub(super) fn templates(observed: &Observed<'_>, edits: Vec<PatchOperation>) -> Option<Step> {
+    (!edits.is_empty()).then(|| patch(observed, Why::Mark, edits))
 }
 
 /// Somebody else manages its PodGroup: it is left alone from now on, and not held.

@@ -1,5 +1,6 @@
 //! What is seen of a job -> the next steps, one test for each row of the life of a PodGroup.
 
+mod marks;
 mod scene;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use crate::gang::{NativeVersion, native};
 use crate::names;
 use crate::reconcile::gang::execute::Step;
 use crate::reconcile::gang::observed::LauncherSeen;
+use crate::reconcile::gang::store::PodCount;
 
 use scene::Scene;
 
@@ -125,12 +127,64 @@ fn a_finished_job_keeps_its_group_while_pods_run() {
 #[test]
 fn a_group_of_somebody_else_is_left_alone_and_the_job_waits_for_ever() {
     let mut scene = Scene::of(held()).with_its_groups();
+    let said = |scene: &Scene| scene.plan().notices[0].sentence.clone();
+    scene.groups[0]["metadata"]["ownerReferences"][0]["kind"] = "TFJob".into();
+    scene.groups[0]["metadata"]["ownerReferences"][0]["uid"] = "other".into();
+    assert!(said(&scene).starts_with("the job waits: PodGroup train belongs to TFJob train"));
     scene.groups[0]["metadata"]["ownerReferences"] = json!([]);
+    assert!(
+        said(&scene).contains("is left of a job that is gone"),
+        "{}",
+        said(&scene)
+    );
+    scene.groups[0]["metadata"]["labels"] = Value::Null;
+    assert!(said(&scene).contains("belongs to nobody"), "{}", said(&scene));
+    let running = Scene {
+        groups: scene.groups.clone(),
+        ..Scene::of(running())
+    };
+    assert!(said(&running).starts_with("the job's pods have no group of their own"));
     assert_eq!(scene.words(), "say PodGroupConflict");
     scene.memory.held_since = Some(scene.now - Duration::from_secs(3600));
     scene.now += Duration::from_secs(3600);
     assert_eq!(scene.words(), "say PodGroupConflict");
     assert!(scene.plan().look_again.is_some());
+}
+
+#[test]
+fn a_group_that_the_job_adopts_is_waited_for_by_its_name() {
+    for (label, api_version) in [
+        ("coscheduling", "scheduling.x-k8s.io/v1alpha1"),
+        ("volcano", "scheduling.volcano.sh/v1beta1"),
+        ("native", "scheduling.k8s.io/v1beta1"),
+    ] {
+        let mut job = suspended(unmarked());
+        job["metadata"]["annotations"] = json!({names::HELD: "true", names::ADOPT_PODGROUP: "theirs"});
+        let mut scene = Scene {
+            label: Some(label),
+            ..Scene::of(job)
+        };
+        scene.memory.launcher = LauncherSeen::Good;
+        scene.memory.held_since = Some(scene.now - Duration::from_secs(3600));
+        assert_eq!(scene.words(), "say WaitingForPodGroup", "{label}");
+        let said = &scene.plan().notices[0].sentence;
+        assert!(said.contains("podgroups theirs, which does not exist"), "{said}");
+        scene.groups.push(json!({
+            "apiVersion": api_version, "kind": "PodGroup",
+            "metadata": {"name": "theirs", "namespace": "n", "uid": "g", "resourceVersion": "9",
+                "deletionTimestamp": "2026-01-02T03:04:05Z"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 5}}},
+        }));
+        assert_eq!(scene.words(), "say WaitingForPodGroup", "{label}: it goes");
+        scene.groups[0]["metadata"]["deletionTimestamp"] = Value::Null;
+        assert!(
+            scene
+                .words()
+                .starts_with(["release", "mark"][usize::from(label != "native")]),
+            "{label}: {}",
+            scene.words()
+        );
+    }
 }
 
 #[test]
@@ -168,15 +222,19 @@ fn a_hold_ends_where_nothing_is_to_wait_for() {
         label: None,
         ..Scene::of(held())
     };
-    assert_eq!(label_gone.words(), "release [2]");
+    assert_eq!(
+        label_gone.words(),
+        "mark [4]",
+        "the names of its scheduler go first"
+    );
     let dispatched = Scene {
         dispatched: true,
         ..Scene::of(held())
     };
-    assert_eq!(dispatched.words(), "release [2], say GangUnsupported");
+    assert_eq!(dispatched.words(), "mark [4], say GangUnsupported");
     let mut no_policy = Scene::of(held());
     no_policy.job["spec"]["runPolicy"]["schedulingPolicy"] = Value::Null;
-    assert_eq!(no_policy.words(), "release [2]");
+    assert_eq!(no_policy.words(), "mark [4]");
     let mut unreadable = Scene::of(held());
     unreadable.job["spec"]["runPolicy"]["schedulingPolicy"] = json!({"minResources": {"cpu": "1.5.0"}});
     assert_eq!(unreadable.words(), "release [2], say InvalidJob");
@@ -274,6 +332,35 @@ fn a_native_group_has_a_workload_first_and_a_fresh_name_while_the_old_one_goes()
         NativeVersion::V1beta1,
         &native::probe(NativeVersion::V1beta1)
     ));
+}
+
+#[test]
+fn a_native_group_that_waits_says_so_again_and_again() {
+    let mut job = suspended(unmarked());
+    job["metadata"]["annotations"] = json!({names::HELD: "true"});
+    let mut scene = Scene {
+        label: Some("native"),
+        ..Scene::of(job)
+    };
+    scene = scene.with_its_groups();
+    scene.memory.launcher = LauncherSeen::Good;
+    let Some(Step::PatchJob { operations, .. }) = scene.plan().steps.pop() else {
+        panic!("{}", scene.words());
+    };
+    json_patch::patch(&mut scene.job, &operations).unwrap();
+    assert_eq!(scene.words(), "nothing");
+    scene.pods.active = 2;
+    assert_eq!(scene.words(), "say WaitingForGang");
+    assert!(scene.plan().look_again.is_some(), "an Event may be lost");
+    scene.pods = PodCount {
+        active: 3,
+        bound: 3,
+        succeeded: 0,
+    };
+    assert_eq!(
+        (scene.words().as_str(), scene.plan().look_again),
+        ("nothing", None)
+    );
 }
 
 #[test]

@@ -8,31 +8,34 @@ use kube::runtime::watcher::Event;
 
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::Watched;
+use crate::gang::hold;
 use crate::names;
 use crate::reconcile::gang::cluster::{GangCluster, GroupApi};
 use crate::reconcile::gang::store::{GroupKey, JobKey, PodSeen, Seen, controller};
 use crate::workload::Resource;
+use crate::workload::jobs::gang_kind;
 
 pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMut(Watched<RawObject>) + Send {
     let mut there: BTreeSet<JobKey> = BTreeSet::new();
+    let kind = gang_kind(&names.api_version(), names.kind);
     move |watched| {
-        let seen = |object: &RawObject| -> Option<(JobKey, Seen)> {
-            let key = JobKey {
+        let key = |object: &RawObject| -> Option<JobKey> {
+            Some(JobKey {
                 resource: names,
                 namespace: object.namespace()?.into(),
                 name: object.name_any().into(),
-            };
-            let seen = seen(object)?;
-            let is_held = seen
-                .object
-                .pointer("/metadata/annotations")
-                .is_some_and(|all| all.get(names::HELD).is_some());
-            (is_held || cluster.namespaces.gang(&key.namespace).is_some()).then_some((key, seen))
+            })
+        };
+        let concerns_us = |key: &JobKey, seen: &Seen| {
+            cluster.namespaces.gang(&key.namespace).is_some()
+                || kind.is_some_and(|kind| hold::is_left(kind, &seen.object))
         };
         match watched {
             Watched::Event(Event::Init) => there.clear(),
             Watched::Event(Event::InitApply(object)) => {
-                if let Some((key, seen)) = seen(&object) {
+                if let (Some(key), Some(seen)) = (key(&object), seen(&object))
+                    && concerns_us(&key, &seen)
+                {
                     there.insert(key.clone());
                     cluster.store.job_seen(key.clone(), seen);
                     cluster.queue.add(key);
@@ -44,15 +47,23 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
                 }
             }
             Watched::Event(Event::Apply(object)) => {
-                if let Some((key, seen)) = seen(&object)
-                    && cluster.store.job_seen(key.clone(), seen)
-                {
-                    cluster.queue.add(key);
+                if let (Some(key), Some(seen)) = (key(&object), seen(&object)) {
+                    let is_news = match concerns_us(&key, &seen) {
+                        true => cluster.store.job_seen(key.clone(), seen),
+                        false => cluster.store.job_gone(&key),
+                    };
+                    if is_news {
+                        if cluster.namespaces.gang(&key.namespace).is_none() {
+                            cluster.namespaces.gangs_changed.notify_one(); // its pods may not be followed
+                        }
+                        cluster.queue.add(key);
+                    }
                 }
             }
             Watched::Event(Event::Delete(object)) => {
-                if let Some((key, _)) = seen(&object) {
-                    cluster.store.job_gone(&key);
+                if let Some(key) = key(&object)
+                    && cluster.store.job_gone(&key)
+                {
                     cluster.queue.add(key);
                 }
             }

@@ -1,19 +1,19 @@
 //! A committed pod: open, mirror, take back, fail, delete, release (rules 7-14).
 
-use std::time::Duration;
-
-use super::super::local::{Committed, LocalPod, Phase, RemotePod};
-use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
+use super::super::local::{Committed, Gate, LocalObject, Phase, RemoteObject};
+use super::super::manner;
+use super::super::observed::{Memory, Now, Observed, WorkerSeen};
+use super::ended::{expiry, finished};
 use super::opened;
-use super::{Plan, json, local_target, mirror_pod_ips, say, target, waiting};
-use crate::pod::mirror::{self, Dispatched, MirrorOptions};
-use crate::reconcile::step::{ENDED_HERE, RemoteTarget, Step};
+use super::{Plan, local_target, mirror_pod_ips, say, target, waiting};
+use crate::pod::mirror::{Dispatched, MirrorOptions};
+use crate::reconcile::step::{RemoteTarget, Step};
 
 pub(super) fn plan(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     committed: &Committed,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    copies: &[(&WorkerSeen, &RemoteObject)],
     now: &Now,
 ) -> Plan {
     let mut plan = chosen(observed, local, committed, now);
@@ -33,9 +33,9 @@ pub(super) fn plan(
 /// hold of it.
 pub(super) fn let_go(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     committed: &Committed,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    copies: &[(&WorkerSeen, &RemoteObject)],
 ) -> Plan {
     let (Some(index), Some(worker)) = (
         local.finalizer,
@@ -81,7 +81,7 @@ fn is_gone(observed: &Observed, committed: &Committed) -> bool {
     observed.memory.remote_gone.contains(&fact)
 }
 
-fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &Now) -> Plan {
+fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: &Now) -> Plan {
     let worker = observed
         .workers
         .iter()
@@ -123,7 +123,14 @@ fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &No
             attempt: local.attempt,
         });
     }
-    match (remote, local.terminating, local.phase == Phase::Terminal) {
+    let ended = local.phase == Phase::Terminal;
+    let expiry = (ended && !local.terminating)
+        .then(|| expiry(local, now))
+        .flatten();
+    if let Some(plan @ Plan { look_again: None, .. }) = expiry {
+        return plan;
+    }
+    let plan = match (remote, local.terminating, ended) {
         (Some(remote), true, _) => terminating(local, remote, worker, now),
         (Some(remote), false, true) => finished(observed, remote, worker, now),
         (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
@@ -135,31 +142,37 @@ fn chosen(observed: &Observed, local: &LocalPod, committed: &Committed, now: &No
             };
             absent(observed, local, committed, target, (terminating, terminal), now)
         }
-    }
+    };
+    plan.and_look_in(expiry.and_then(|plan| plan.look_again))
 }
 
 /// Whether the committed copy still carries the marks that prepare gave it.
-fn is_marked(observed: &Observed, local: &LocalPod, remote: &RemotePod) -> bool {
+fn is_marked(observed: &Observed, local: &LocalObject, remote: &RemoteObject) -> bool {
     remote.origin == observed.origin && remote.local_uid == local.uid && remote.attempt == local.attempt
 }
 
 fn active(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     committed: &Committed,
-    remote: &RemotePod,
+    remote: &RemoteObject,
     worker: &WorkerSeen,
     now: &Now,
 ) -> Plan {
     let Some(gate) = remote.gate else {
         return opened::plan(observed, local, remote, worker, now);
     };
-    match (local.seen_open, remote.terminating) {
+    // One that is not suspended came from no backup: somebody on the worker put the annotation there.
+    match (local.seen_open && gate != Gate::Loose, remote.terminating) {
         (false, false) => {
+            let Some(patch) = manner::open(local, remote) else {
+                return Plan::default();
+            };
             let open = Step::Open {
                 committed: committed.clone(),
                 remote: target(worker, remote),
                 gate,
+                patch: Box::new(patch),
             };
             let refused = observed
                 .memory
@@ -168,7 +181,7 @@ fn active(
                 .and_then(|words| say(local, &waiting("NotYet", words.as_str()), now));
             Plan::step(refused.unwrap_or(open)) // once said, the same turn goes on to open
         }
-        // Another process may have opened it, and this view of it is older than that of the local pod: it is asked live.
+        // Another process may have opened it, and this view of it is older than that of the local object: it is asked live.
         (true, false) if !observed.memory.rolled_back.contains(&remote.uid) => {
             Plan::step(Step::ProveRemoteGone {
                 remote: target(worker, remote),
@@ -191,7 +204,7 @@ fn active(
 /// Rules 9, 10, 11, 14: what follows once the committed copy is not seen any more.
 fn absent(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     committed: &Committed,
     remote: RemoteTarget,
     (terminating, terminal): (bool, bool),
@@ -241,7 +254,7 @@ fn absent(
     }
     fail(
         local,
-        "RemotePodDeleted",
+        manner::deleted_reason(local.key.subject),
         &format!("its copy on {} was deleted there", committed.cluster()),
         now,
     )
@@ -250,9 +263,9 @@ fn absent(
 /// Rule 10 for a copy that ended and was deleted before its end was mirrored.
 fn the_end(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     committed: &Committed,
-    ended: &RemotePod,
+    ended: &RemoteObject,
     now: &Now,
 ) -> Plan {
     let dispatched = Dispatched {
@@ -264,13 +277,7 @@ fn the_end(
         pod_ips: mirror_pod_ips(observed),
         cluster: committed.cluster().to_string(),
     };
-    match mirror::mirror(
-        &json(&local.json),
-        &json(&ended.json),
-        &dispatched,
-        &options,
-        &now.wall,
-    ) {
+    match manner::mirrored(local, ended, &dispatched, &options, &now.wall) {
         Some(patch) => Plan::step(Step::Mirror {
             local: local_target(local),
             patch: Box::new(patch),
@@ -280,7 +287,7 @@ fn the_end(
 }
 
 /// Rule 13 and 2.4.6: delete the copy; until it is gone its container states are mirrored.
-fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &Now) -> Plan {
+fn terminating(local: &LocalObject, remote: &RemoteObject, worker: &WorkerSeen, now: &Now) -> Plan {
     let dispatched = Dispatched {
         status: true,
         reason: "Terminating".to_owned(),
@@ -298,13 +305,7 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
         pod_ips: false,
         cluster: worker.name.to_string(),
     };
-    let patch = mirror::mirror(
-        &json(&local.json),
-        &json(&remote.json),
-        &dispatched,
-        &options,
-        &now.wall,
-    );
+    let patch = manner::mirrored(local, remote, &dispatched, &options, &now.wall);
     let mirrored = patch.map(|patch| Step::Mirror {
         local: local_target(local),
         patch: Box::new(patch),
@@ -315,45 +316,13 @@ fn terminating(local: &LocalPod, remote: &RemotePod, worker: &WorkerSeen, now: &
     }
 }
 
-/// A finished pod keeps its copy (logs!), at most `keepFinished`.
-fn finished(observed: &Observed, remote: &RemotePod, worker: &WorkerSeen, now: &Now) -> Plan {
-    if remote.phase != Phase::Terminal && !remote.terminating {
-        // Somebody else ended it here. Whoever reads its phase must not find it running elsewhere; its end may be news
-        // that this view does not have yet, hence the version.
-        return Plan::step(Step::Delete {
-            remote: target(worker, remote),
-            why: ENDED_HERE,
-            unchanged: Some(remote.resource_version.clone()),
-        });
-    }
-    let PolicySeen::Policy(rules) = &observed.policy else {
-        return Plan::default();
-    };
-    let (Some(keep), false) = (rules.keep_finished, remote.terminating) else {
-        return Plan::default();
-    };
-    let Some(ended) = mirror::finished_at(&json(&remote.json)) else {
-        return Plan::default();
-    };
-    let age = Duration::from_secs(u64::try_from(now.epoch_seconds - ended).unwrap_or(0));
-    if age >= keep {
-        Plan::step(Step::Delete {
-            remote: target(worker, remote),
-            why: "keepFinished is over",
-            unchanged: None,
-        })
-    } else {
-        Plan::wait(keep - age + Duration::from_secs(1))
-    }
-}
-
-fn fail(local: &LocalPod, reason: &'static str, message: &str, now: &Now) -> Plan {
+fn fail(local: &LocalObject, reason: &'static str, message: &str, now: &Now) -> Plan {
     let dispatched = Dispatched {
         status: false,
         reason: reason.to_owned(),
         message: message.to_owned(),
     };
-    let patch = mirror::failed(&json(&local.json), reason, message, &dispatched, &now.wall);
+    let patch = manner::failed(local, reason, message, &dispatched, &now.wall);
     Plan::step(Step::Fail {
         local: local_target(local),
         patch: Box::new(patch),
@@ -362,7 +331,7 @@ fn fail(local: &LocalPod, reason: &'static str, message: &str, now: &Now) -> Pla
 }
 
 /// The worker is not usable: Ready=False with our reason, the phase stays (R47).
-fn lost(local: &LocalPod, committed: &Committed, why: &str, now: &Now) -> Plan {
+fn lost(local: &LocalObject, committed: &Committed, why: &str, now: &Now) -> Plan {
     if !local.active() && !local.terminating {
         return Plan::default();
     }
@@ -372,7 +341,7 @@ fn lost(local: &LocalPod, committed: &Committed, why: &str, now: &Now) -> Plan {
         reason: "WorkerUnreachable".to_owned(),
         message: format!("{}: {why}; its last known state is shown", committed.cluster()),
     };
-    let patch = mirror::worker_lost(&json(&local.json), &dispatched, &now.wall);
+    let patch = manner::worker_lost(local, &dispatched, &now.wall);
     let steps = patch
         .map(|patch| Step::Mirror {
             local: local_target(local),

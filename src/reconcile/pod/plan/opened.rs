@@ -1,11 +1,12 @@
-//! An opened copy: shown on the local pod, taken back if it is never scheduled (rules 8 and 10).
+//! An opened copy: shown on the local object, taken back if it is never scheduled (rules 8 and 10).
 
 use std::time::Duration;
 
-use super::super::local::{LocalPod, Phase, RemotePod};
+use super::super::local::{LocalObject, Phase, RemoteObject};
+use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, json, local_target, mirror_pod_ips, target};
-use crate::pod::mirror::{self, Dispatched, MirrorOptions};
+use super::{Plan, local_target, mirror_pod_ips, target};
+use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
 /// For so long after its opening a copy may get a node and start before it is mirrored.
@@ -13,28 +14,31 @@ const SETTLING: Duration = Duration::from_millis(500);
 
 pub(super) fn plan(
     observed: &Observed,
-    local: &LocalPod,
-    remote: &RemotePod,
+    local: &LocalObject,
+    remote: &RemoteObject,
     worker: &WorkerSeen,
     now: &Now,
 ) -> Plan {
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
-    if let (Some(rest), None) = (settling(observed, remote, now), &take_back) {
+    let forward = manner::forward(local, remote)
+        .filter(|_| !remote.terminating)
+        .map(|patch| Step::Forward {
+            remote: target(worker, remote),
+            resource_version: remote.resource_version.clone(),
+            patch: Box::new(patch),
+        });
+    let news = forward.is_some() || take_back.is_some();
+    if let (Some(rest), false) = (settling(observed, remote, now), news) {
         return Plan::wait(rest).and_look_in(look_again);
     }
     let dispatched = Dispatched {
         status: true,
-        reason: if remote.node.is_some() {
-            "Scheduled"
-        } else {
-            "WaitingOnWorker"
-        }
-        .to_owned(),
+        reason: manner::stage(remote).to_owned(),
         message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
     Plan {
-        steps: mirrored.into_iter().chain(take_back).collect(),
+        steps: forward.into_iter().chain(mirrored).chain(take_back).collect(),
         look_again,
         ..Plan::default()
     }
@@ -42,7 +46,7 @@ pub(super) fn plan(
 
 /// How long the mirror of a copy that was opened just now may wait: its node and its start mostly follow at once, and
 /// one write then tells all of it. What runs, ends or goes is told at once.
-fn settling(observed: &Observed, remote: &RemotePod, now: &Now) -> Option<Duration> {
+fn settling(observed: &Observed, remote: &RemoteObject, now: &Now) -> Option<Duration> {
     let (uid, at) = observed.memory.unready_since.as_ref()?;
     if *uid != remote.uid || remote.phase != Phase::Waiting || remote.terminating {
         return None;
@@ -52,8 +56,8 @@ fn settling(observed: &Observed, remote: &RemotePod, now: &Now) -> Option<Durati
 }
 
 /// Where it is, and what keeps it from being ready: what its status says, and the worker's last Warning about it.
-pub(super) fn on_worker(worker: &WorkerSeen, remote: &RemotePod, memory: &Memory) -> String {
-    let waits = mirror::waiting_reason(&json(&remote.json));
+pub(super) fn on_worker(worker: &WorkerSeen, remote: &RemoteObject, memory: &Memory) -> String {
+    let waits = manner::waiting_reason(remote);
     let heard = memory
         .heard
         .as_ref()
@@ -74,8 +78,8 @@ pub(super) fn on_worker(worker: &WorkerSeen, remote: &RemotePod, memory: &Memory
 
 fn mirror(
     observed: &Observed,
-    local: &LocalPod,
-    remote: &RemotePod,
+    local: &LocalObject,
+    remote: &RemoteObject,
     worker: &WorkerSeen,
     dispatched: &Dispatched,
     now: &Now,
@@ -84,13 +88,7 @@ fn mirror(
         pod_ips: mirror_pod_ips(observed),
         cluster: worker.name.to_string(),
     };
-    let patch = mirror::mirror(
-        &json(&local.json),
-        &json(&remote.json),
-        dispatched,
-        &options,
-        &now.wall,
-    )?;
+    let patch = manner::mirrored(local, remote, dispatched, &options, &now.wall)?;
     Some(Step::Mirror {
         local: local_target(local),
         patch: Box::new(patch),
@@ -100,14 +98,17 @@ fn mirror(
 /// Rule 8: never scheduled for `unschedulableAfter`, and there is somewhere else to go.
 fn unschedulable(
     observed: &Observed,
-    local: &LocalPod,
-    remote: &RemotePod,
+    local: &LocalObject,
+    remote: &RemoteObject,
     worker: &WorkerSeen,
     now: &Now,
 ) -> (Option<Step>, Option<Duration>) {
     let PolicySeen::Policy(rules) = &observed.policy else {
         return (None, None);
     };
+    if !manner::can_be_taken_back(local.key.subject) {
+        return (None, None);
+    }
     let (Some(limit), None, false) = (rules.unschedulable_after, &remote.node, remote.terminating) else {
         return (None, None);
     };
@@ -129,7 +130,7 @@ fn unschedulable(
     let waited = now.monotonic.saturating_duration_since(*since);
     match (waited >= limit, elsewhere) {
         (true, true) => {
-            let reason = mirror::waiting_reason(&json(&remote.json))
+            let reason = manner::waiting_reason(remote)
                 .unwrap_or_else(|| "not scheduled, without a word why".to_owned());
             let step = Step::TakeBack {
                 remote: target(worker, remote),

@@ -5,7 +5,7 @@ use super::super::observed::{Observed, WorkerSeen};
 use super::{Plan, target};
 use crate::reconcile::step::Step;
 
-/// Which of them go. A gated copy whose local pod is proven gone is deleted; an open one is listed, never deleted by guess.
+/// Which of them go. A gated copy whose local object is proven gone is deleted; an open one is listed, never deleted by guess.
 pub(super) fn plan(observed: &Observed) -> Plan {
     let living = observed.local.as_ref().map(|local| &local.uid);
     let committed = observed

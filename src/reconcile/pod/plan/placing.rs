@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::local::{LocalPod, RemotePod};
+use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
+use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, target, waiting};
 use crate::placement::{Choice, RootState, choose};
-use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadablePod, sanitize, source};
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 use crate::words::few;
@@ -17,8 +18,8 @@ const GATES_SHOWN: usize = 5;
 
 pub(super) fn plan(
     observed: &Observed,
-    local: &LocalPod,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    local: &LocalObject,
+    copies: &[(&WorkerSeen, &RemoteObject)],
     now: &Now,
 ) -> Plan {
     let opened = copies
@@ -52,6 +53,10 @@ pub(super) fn plan(
         Ok(rules) => rules,
         Err((reason, message)) => return withdraw(local, copies, reason, message, now),
     };
+    if local.suspended {
+        let message = "is suspended; it is dispatched once it is resumed";
+        return withdraw(local, copies, "Suspended", message.to_owned(), now);
+    }
     if !local.other_gates.is_empty() {
         let gates = few(&local.other_gates, GATES_SHOWN);
         let message = format!("waits for other scheduling gates: {gates}");
@@ -74,20 +79,24 @@ fn rules(observed: &Observed) -> Result<&PolicyRules, (&'static str, String)> {
         PolicySeen::Policy(rules) => Ok(rules),
         PolicySeen::NotOptedIn => Err((
             "NamespaceNotOptedIn",
-            "the namespace has no label portcullis.dev/dispatch any more; delete the pod, or label the namespace"
-                .to_owned(),
+            format!(
+                "the namespace has no label portcullis.dev/dispatch any more; delete the {}, or label the namespace",
+                observed.key.subject.noun()
+            ),
         )),
         PolicySeen::NotFound(name) => Err((
             "PolicyNotFound",
-            format!("the namespace names DispatchPolicy {name:?}, which does not exist; create it or change the label"),
+            format!(
+                "the namespace names DispatchPolicy {name:?}, which does not exist; create it or change the label"
+            ),
         )),
     }
 }
 
 /// Nothing new is placed: ready copies are given up, and the pod says why it waits.
 fn withdraw(
-    local: &LocalPod,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    local: &LocalObject,
+    copies: &[(&WorkerSeen, &RemoteObject)],
     reason: &'static str,
     message: String,
     now: &Now,
@@ -104,7 +113,7 @@ fn withdraw(
 /// Rule 3c: a ready copy of this attempt is not wanted. Another process may commit it at this moment, or a commit of ours
 /// may have taken effect without an answer: so the attempt ends first, by a write that fails if the pod was committed.
 /// Then the copy is one of an earlier attempt (rule 5).
-fn give_up(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Option<Plan> {
+fn give_up(local: &LocalObject, copies: &[(&WorkerSeen, &RemoteObject)]) -> Option<Plan> {
     let ready: Vec<_> = copies.iter().filter(|(_, remote)| !remote.terminating).collect();
     if ready.is_empty() {
         return None;
@@ -133,9 +142,9 @@ fn give_up(local: &LocalPod, copies: &[(&WorkerSeen, &RemotePod)]) -> Option<Pla
 /// or restored one of the two clusters; the condition carries the version, so it is only ever written to a pod that
 /// really has not recorded it.
 pub(super) fn unrecorded(
-    local: &LocalPod,
+    local: &LocalObject,
     worker: &WorkerSeen,
-    remote: &RemotePod,
+    remote: &RemoteObject,
     what: &str,
     now: &Now,
 ) -> Plan {
@@ -143,8 +152,13 @@ pub(super) fn unrecorded(
         key: local.key.clone(),
     };
     let message = format!(
-        "{}: a copy of this pod {what}; a backup was restored, or somebody made it. If it is not wanted, remove it with: kubectl --context {} delete pod -n {} {}",
-        worker.name, worker.name, remote.key.namespace, remote.key.name
+        "{}: a copy of this {} {what}; a backup was restored, or somebody made it. If it is not wanted, remove it with: kubectl --context {} delete {} -n {} {}",
+        worker.name,
+        remote.key.subject.noun(),
+        worker.name,
+        remote.key.subject.argument(),
+        remote.key.namespace,
+        remote.key.name
     );
     Plan {
         steps: [look]
@@ -156,7 +170,7 @@ pub(super) fn unrecorded(
 }
 
 /// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
-fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan> {
+fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<Plan> {
     let (worker, holder) = observed
         .workers
         .iter()
@@ -171,19 +185,27 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
         return Some(Plan::step(ask(worker, local)));
     }
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
+    let noun = holder.key.subject.noun();
     let message = match (holder.terminating, proven) {
         (true, _) => waiting(
-            "PreviousPodTerminating",
+            match holder.key.subject {
+                Subject::Pod => "PreviousPodTerminating",
+                Subject::Job(_) => "PreviousJobTerminating",
+            },
             format!(
-                "{}: the copy of an earlier pod of this name is terminating",
+                "{}: the copy of an earlier {noun} of this name is terminating",
                 worker.name
             ),
         ),
         (false, true) => waiting(
             "OrphanHoldsName",
             format!(
-                "{}: the copy of an earlier pod of this name still runs there and its pod is gone from here; remove it with: kubectl --context {} delete pod -n {} {}",
-                worker.name, worker.name, holder.key.namespace, holder.key.name
+                "{}: the copy of an earlier {noun} of this name still runs there and its {noun} is gone from here; remove it with: kubectl --context {} delete {} -n {} {}",
+                worker.name,
+                worker.name,
+                holder.key.subject.argument(),
+                holder.key.namespace,
+                holder.key.name
             ),
         ),
         (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
@@ -195,7 +217,7 @@ fn name_is_held(observed: &Observed, local: &LocalPod, now: &Now) -> Option<Plan
     })
 }
 
-pub(super) fn ask(worker: &WorkerSeen, local: &LocalPod) -> Step {
+pub(super) fn ask(worker: &WorkerSeen, local: &LocalObject) -> Step {
     Step::AskConsent {
         worker: worker.name.clone(),
         key: local.key.clone(),
@@ -204,8 +226,8 @@ pub(super) fn ask(worker: &WorkerSeen, local: &LocalPod) -> Step {
 
 fn place(
     observed: &Observed,
-    local: &LocalPod,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    local: &LocalObject,
+    copies: &[(&WorkerSeen, &RemoteObject)],
     rules: &PolicyRules,
     now: &Now,
 ) -> Plan {
@@ -265,7 +287,11 @@ fn place(
         Ok(Some(step)) => Plan::step(step),
         Ok(None) => give_up(local, copies).unwrap_or_default(), // rule 3b
         Err(unreadable) => {
-            let steps = say(local, &waiting("InvalidPod", unreadable.to_string()), now)
+            let reason = match local.key.subject {
+                Subject::Pod => "InvalidPod",
+                Subject::Job(_) => "InvalidJob",
+            };
+            let steps = say(local, &waiting(reason, unreadable.to_string()), now)
                 .into_iter()
                 .collect();
             Plan {
@@ -279,24 +305,26 @@ fn place(
 /// Prepare or commit; nothing if the copy that stands ready was made from an older spec.
 fn next(
     observed: &Observed,
-    local: &LocalPod,
+    local: &LocalObject,
     worker: &WorkerSeen,
-    ready: Option<&RemotePod>,
+    ready: Option<&RemoteObject>,
     rules: &PolicyRules,
-) -> Result<Option<Step>, UnreadablePod> {
-    let pod = super::json(&local.json);
+) -> Result<Option<Step>, UnreadableLocal> {
     Ok(match ready {
-        Some(remote) if remote.source == source(&pod)? || dropped(Fault::Source) => Some(Step::Commit {
-            local: local_target(local),
-            finalizers: local.finalizers.clone(),
-            cluster_uid: worker.cluster_uid.clone(),
-            remote: target(worker, remote),
-        }),
+        Some(remote) if remote.gate == Some(Gate::Loose) => None, // its worker dropped `suspend`, and it runs
+        Some(remote) if remote.source == manner::source(local)? || dropped(Fault::Source) => {
+            Some(Step::Commit {
+                local: local_target(local),
+                finalizers: local.finalizers.clone(),
+                cluster_uid: worker.cluster_uid.clone(),
+                remote: target(worker, remote),
+            })
+        }
         Some(_) => None,
         None => Some(Step::Prepare {
             worker: worker.name.clone(),
             local: local_target(local),
-            copy: Box::new(sanitize(&pod, &marks(observed))?.pod),
+            copy: Box::new(manner::copy(local, &marks(observed))?),
             create_namespace: rules.create_namespaces,
         }),
     })
@@ -304,7 +332,7 @@ fn next(
 
 fn ready_copy(
     rules: &PolicyRules,
-    copies: &[(&WorkerSeen, &RemotePod)],
+    copies: &[(&WorkerSeen, &RemoteObject)],
     root: &RootState,
 ) -> Option<Arc<str>> {
     let allowed = |name: &Arc<str>| match root {
@@ -324,9 +352,12 @@ fn ready_copy(
 fn marks(observed: &Observed) -> CopyMarks<'_> {
     CopyMarks {
         origin: &observed.origin,
-        owner: Some(NamespaceOwner {
-            name: &observed.key.namespace,
-            uid: "",
-        }),
+        owner: match observed.key.subject {
+            Subject::Pod => Some(NamespaceOwner {
+                name: &observed.key.namespace,
+                uid: "",
+            }),
+            Subject::Job(_) => None, // nobody takes a job for its own by its labels
+        },
     }
 }

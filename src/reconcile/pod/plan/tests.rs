@@ -2,7 +2,9 @@
 //! to 14 are in [`committed`].
 
 mod committed;
+mod jobs;
 mod laws;
+mod objects;
 mod shown;
 mod view;
 mod words;
@@ -10,8 +12,10 @@ mod words;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
+use super::super::local::Subject;
 use crate::names::DISPATCHED;
 use crate::reconcile::step::Step;
+use crate::workload::jobs::BatchJob;
 use view::View;
 
 #[test]
@@ -311,6 +315,10 @@ fn a_namespace_that_does_not_consent_has_no_copy_of_ours_whatever_a_pod_there_sa
 #[test]
 fn a_pod_without_our_gate_is_none_of_ours() {
     check("L ungated; a: -; b: -", expect!["nothing"]);
+    check(
+        "L ungated; a: R u1 gated; b: -",
+        expect!["delete u1 on a [uid]: local pod ended uncommitted"],
+    );
 }
 
 #[test]
@@ -344,11 +352,29 @@ fn a_pod_whose_gate_was_removed_by_force_lets_its_copy_go() {
     );
 }
 
-/// The view and its plan, as people read them. The only caller of `plan` in these tests.
+/// The view and its plan, as people read them, in words of pods; the same view of jobs gives the same plan.
 #[track_caller]
 fn check(view: &str, expect: Expect) {
-    let view = View::parse(view);
+    let pods = planned(Subject::Pod, view);
+    assert_eq!(
+        words::of_jobs(&pods),
+        planned(Subject::Job(&BatchJob), view),
+        "a job: {view}"
+    );
+    expect.assert_eq(&pods);
+}
+
+/// As [`check`], for what there is of one of the two only.
+#[track_caller]
+fn check_of(subject: Subject, view: &str, expect: Expect) {
+    expect.assert_eq(&planned(subject, view));
+}
+
+/// The only caller of `plan` in these tests.
+#[track_caller]
+fn planned(subject: Subject, view: &str) -> String {
+    let view = View::of(subject, view);
     let first = view.plan();
     assert_eq!(first, view.plan(), "the same view gives the same plan");
-    expect.assert_eq(&words::lines(&first));
+    words::lines(&first)
 }

@@ -9,7 +9,7 @@ use super::{Turn, Turns, pause};
 use crate::names;
 use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
-use crate::reconcile::pod::local::PodKey;
+use crate::reconcile::pod::local::PairKey;
 use crate::reconcile::pod::observed::{Observed, Verdict};
 use crate::reconcile::step::{ENDED_HERE, Step};
 
@@ -43,7 +43,7 @@ impl Turns {
                 reason,
                 message,
             } => {
-                tracing::info!(pod = %key, %worker, %reason, %message, "not yet");
+                tracing::info!(kind = key.subject.noun(), object = %key, %worker, %reason, %message, "not yet");
                 self.wait(key, &worker, &reason, &message);
                 if let Some(local) = observed.local.as_ref().filter(|_| failures >= PATIENCE) {
                     self.notes.warn(local, &reason, &format!("{worker}: {message}"));
@@ -54,7 +54,7 @@ impl Turns {
                 }
             }
             Failure::Content { message } => {
-                tracing::warn!(pod = %key, step = step.name(), %message, "the manager refuses what we write");
+                tracing::warn!(kind = key.subject.noun(), object = %key, step = step.name(), %message, "the manager refuses what we write");
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, "WriteRefused", &message);
                 }
@@ -65,7 +65,7 @@ impl Turns {
             }
             Failure::Busy => Turn::default(), // `steps` ends before
             Failure::Unavailable { cluster, words } => {
-                tracing::info!(pod = %key, step = step.name(), %cluster, %words, "no usable answer");
+                tracing::info!(kind = key.subject.noun(), object = %key, step = step.name(), %cluster, %words, "no usable answer");
                 if let Some(local) = observed.local.as_ref().filter(|_| failures >= TELL_AFTER) {
                     let sentence = format!("{} on {cluster}: {words}; it is tried again", step.name());
                     self.notes.warn(local, "NoAnswer", &sentence);
@@ -78,7 +78,7 @@ impl Turns {
         }
     }
 
-    pub(super) fn refuse(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
+    pub(super) fn refuse(&self, key: &PairKey, worker: &Arc<str>, reason: &str, message: &str) {
         self.world.memories.change(key, |memory| {
             let refusals = memory.verdicts.get(worker).map_or(0, |verdict| verdict.refusals);
             let wait = FIRST_VERDICT
@@ -95,7 +95,7 @@ impl Turns {
     }
 
     /// A passing reason is shown like a verdict, but the same worker is asked again at once when it is over.
-    fn wait(&self, key: &PodKey, worker: &Arc<str>, reason: &str, message: &str) {
+    fn wait(&self, key: &PairKey, worker: &Arc<str>, reason: &str, message: &str) {
         let shown = format!("{worker}: {message} ({reason})");
         self.world
             .memories
@@ -121,6 +121,9 @@ impl Turns {
                 reason,
                 format!("its remote pod is lost; see condition {}", names::DISPATCHED),
             ),
+            Step::Expire { .. } => {
+                Note::normal("Expired", "ended long enough ago for its ttlSecondsAfterFinished")
+            }
             Step::Mirror { patch, .. } => match waits(patch) {
                 Some((reason, message)) => Note::warning(&reason, message),
                 None => return,
@@ -131,6 +134,7 @@ impl Turns {
             | Step::Delete { .. }
             | Step::ClearCommit { .. }
             | Step::Remark { .. }
+            | Step::Forward { .. }
             | Step::ReleaseFinalizer { .. }
             | Step::ProveRemoteGone { .. }
             | Step::AskConsent { .. }

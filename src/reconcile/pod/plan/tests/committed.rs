@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 
-use super::check;
+use super::super::super::local::Subject;
+use super::{check, check_of};
 use crate::reconcile::step::Step;
 
 #[test]
@@ -59,29 +60,34 @@ fn rule_7_a_copy_that_was_seen_open_is_never_opened_again() {
 
 #[test]
 fn rule_8_takes_back_what_was_not_scheduled_in_time_if_there_is_somewhere_to_go() {
-    check(
+    check_of(
+        Subject::Pod,
         "L committed a/u1; a: R u1 opened unscheduled 6m; b: -",
         expect![[r#"
             say Dispatched=True WaitingOnWorker
             take back u1 on a [uid rv]"#]],
     );
-    check(
+    check_of(
+        Subject::Pod,
         "L committed a/u1; a: R u1 opened unscheduled 6m; b: - refuses",
         expect![[r#"
             say Dispatched=True WaitingOnWorker
             again in 10s"#]],
     );
-    check(
+    check_of(
+        Subject::Pod,
         "L committed a/u1; a: R u1 opened unscheduled 2m; b: -",
         expect![[r#"
             say Dispatched=True WaitingOnWorker
             again in 180s"#]],
     );
-    check(
+    check_of(
+        Subject::Pod,
         "L committed a/u1; a: R u1 opened terminating unscheduled 6m; b: -",
         expect!["say Dispatched=True WaitingOnWorker"],
     );
-    check(
+    check_of(
+        Subject::Pod,
         "L committed a/u1; a: R u1 opened node unscheduled 6m; b: -",
         expect!["mirror Dispatched=True Scheduled phase=Running"],
     );

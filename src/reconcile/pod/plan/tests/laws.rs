@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::view::{View, commit};
+use super::super::super::local::{RemoteObject, Subject};
+use super::objects::commit;
+use super::view::View;
 use crate::names;
 use crate::reconcile::step::Step;
+use crate::workload::jobs::BatchJob;
 
 const LOCALS: [&str; 12] = [
     "-",
@@ -42,33 +45,51 @@ const MOST_TURNS: usize = 20;
 #[test]
 fn every_view_comes_to_rest() {
     let mut count = 0;
-    for local in LOCALS {
-        for a in REMOTES {
-            for b in REMOTES {
-                for memory in MEMORIES {
-                    rests(&format!("{local}; a: {a}; b: {}{memory}", b.replace("u1", "u2")));
-                    count += 1;
+    for subject in [Subject::Pod, Subject::Job(&BatchJob)] {
+        for local in LOCALS {
+            for a in REMOTES {
+                for b in REMOTES {
+                    for memory in MEMORIES {
+                        let b = b.replace("u1", "u2");
+                        rests(subject, &format!("{local}; a: {a}; b: {b}{memory}"));
+                        count += 1;
+                    }
                 }
             }
         }
     }
     assert_eq!(
         count,
-        LOCALS.len() * REMOTES.len() * REMOTES.len() * MEMORIES.len()
+        2 * LOCALS.len() * REMOTES.len() * REMOTES.len() * MEMORIES.len()
     );
+}
+
+/// A worker that drops `suspend` runs the copy at once, so it never keeps one.
+#[test]
+fn a_loose_copy_goes_and_the_next_is_on_another_worker() {
+    let end = rests(Subject::Job(&BatchJob), "L; a: R u1 gated loose refuses; b: -");
+    let annotations = &end.local.unwrap()["metadata"]["annotations"];
+    assert_eq!(
+        (&annotations[names::CLUSTER], &annotations[names::ATTEMPT]),
+        (&json!("b"), &json!("1"))
+    );
+    assert_eq!(end.workers[0].remote, None);
 }
 
 #[test]
 fn what_is_taken_back_is_opened_elsewhere() {
-    let end = rests("L committed a/u1 dispatched; a: R u1 opened unscheduled 6m; b: -");
+    let end = rests(
+        Subject::Pod,
+        "L committed a/u1 dispatched; a: R u1 opened unscheduled 6m; b: -",
+    );
     let local = end.local.unwrap();
     assert_eq!(local["metadata"]["annotations"][names::CLUSTER], "b");
     assert_eq!(local["metadata"]["annotations"][names::ATTEMPT], "1");
     assert_eq!(local["status"]["phase"], "Pending");
 }
 
-fn rests(text: &str) -> View {
-    let mut view = View::parse(text);
+fn rests(subject: Subject, text: &str) -> View {
+    let mut view = View::of(subject, text);
     let mut opened = BTreeSet::new();
     for _ in 0..MOST_TURNS {
         let plan = view.plan();
@@ -98,7 +119,9 @@ fn absorb(view: &mut View, step: &Step) {
             let mut pod = (**copy).clone();
             pod["metadata"]["uid"] = format!("new-{worker}").into();
             pod["metadata"]["resourceVersion"] = "70".into();
-            pod["status"] = json!({"phase": "Pending"});
+            if view.subject == Subject::Pod {
+                pod["status"] = json!({"phase": "Pending"});
+            }
             set(view, worker, Some(pod));
         }
         Step::Commit { remote, .. } => {
@@ -110,10 +133,14 @@ fn absorb(view: &mut View, step: &Step) {
             view.local.as_mut().unwrap()["metadata"]["annotations"][names::ATTEMPT] =
                 attempt.to_string().into();
         }
-        Step::Open { remote, .. } => {
-            let mut pod = get(view, &remote.worker).unwrap();
-            pod["spec"]["schedulingGates"] = json!([]);
-            set(view, &remote.worker, Some(pod));
+        Step::Open { remote, patch, .. } | Step::Forward { remote, patch, .. } => {
+            let mut object = get(view, &remote.worker).unwrap();
+            let patch: json_patch::Patch = serde_json::from_value((**patch).clone()).unwrap();
+            json_patch::patch(&mut object, &patch).unwrap();
+            set(view, &remote.worker, Some(object));
+        }
+        Step::Expire { .. } => {
+            view.local.as_mut().unwrap()["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
         }
         Step::Remark {
             remote,
@@ -144,11 +171,9 @@ fn absorb(view: &mut View, step: &Step) {
         Step::ReleaseFinalizer { .. } => view.local = None,
         Step::ProveRemoteGone { remote, cluster_uid } => {
             let there = get(view, &remote.worker).filter(|pod| pod["metadata"]["uid"] == *remote.uid);
-            if let Some(pod) = there {
-                assert!(
-                    pod["spec"]["schedulingGates"] != json!([]),
-                    "it is seen there, open"
-                );
+            if let Some(object) = there {
+                let seen = RemoteObject::parse(view.subject, object.to_string().into()).unwrap();
+                assert!(seen.gate.is_some(), "it is seen there, open");
                 view.memory.rolled_back.insert(remote.uid.clone());
                 return;
             }

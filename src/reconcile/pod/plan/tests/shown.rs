@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::super::super::local::RemotePod;
+use super::super::super::local::{RemoteObject, Subject};
 use super::super::super::observed::{Heard, Memory, WorkerSeen};
 use super::super::{mirror_pod_ips, opened};
 use super::view::View;
@@ -20,7 +20,7 @@ fn worker() -> WorkerSeen {
     }
 }
 
-fn copy(node: Option<&str>, ready: bool, unschedulable: Option<&str>) -> RemotePod {
+fn copy(node: Option<&str>, ready: bool, unschedulable: Option<&str>) -> RemoteObject {
     let mut conditions = vec![json!({"type": "Ready", "status": if ready { "True" } else { "False" }})];
     conditions.extend(unschedulable.map(|message| {
         json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message})
@@ -33,7 +33,7 @@ fn copy(node: Option<&str>, ready: bool, unschedulable: Option<&str>) -> RemoteP
     if let Some(node) = node {
         pod["spec"]["nodeName"] = Value::from(node);
     }
-    RemotePod::parse(pod.to_string().into()).unwrap()
+    RemoteObject::parse(Subject::Pod, pod.to_string().into()).unwrap()
 }
 
 fn heard(of: &str, warning: &str) -> Memory {
@@ -59,7 +59,7 @@ fn a_pod_says_where_it_is() {
 #[test]
 fn a_pod_says_what_it_waits_for_and_the_last_warning_if_that_is_news() {
     let waits = copy(None, false, Some("0/2 nodes are available"));
-    let says = |memory: &Memory, pod: &RemotePod| opened::on_worker(&worker(), pod, memory);
+    let says = |memory: &Memory, pod: &RemoteObject| opened::on_worker(&worker(), pod, memory);
     let alone = says(&Memory::default(), &waits);
     assert!(
         alone.starts_with("on a: ") && alone.contains("0/2 nodes are available"),

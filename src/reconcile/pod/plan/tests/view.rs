@@ -2,11 +2,14 @@
 //!
 //! `L attempt 1 committed a/u1; a: R u1 gated attempt 1; b: -; u1 is gone`
 //!
+//! The same line is a pair of pods or of jobs ([`objects`]): `other-gate` means a job that is suspended, `node` one with
+//! an active pod.
+//!
 //! * `L`: the local pod, UID `L1` or `of L2`. `-`: there is none. Words: `attempt N`, `committed WORKER/UID` (with
 //!   `of UID`: a commit that names another local pod), `no-finalizer`, `terminating`, `ended`, `dispatched` (its
 //!   condition is True), `scheduled-before` (it showed a node), `other-gate`, `ungated`.
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
-//!   `stale` (made from an older spec), `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
+//!   `stale` (made from an older spec), `loose` (a gated job that is not suspended), `suspended`, `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
 //!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
 //! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`), `siblings scheduled`, `siblings on b`,
 //!   and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
@@ -14,19 +17,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::super::local::{LocalPod, PodKey, RemotePod};
+use super::super::super::local::{LocalObject, PairKey, RemoteObject, Subject};
 use super::super::super::observed::{Memory, Now, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
 use super::super::{Plan, plan};
+use super::objects::{self, after};
 use crate::api::{Colocate, Strategy};
-use crate::names;
 use crate::placement::{Candidate, Rejection};
-use crate::pod::sanitize::source;
 
 /// What is there, as objects, so that a plan's steps can be applied to it.
 #[derive(Clone)]
 pub(super) struct View {
+    pub(super) subject: Subject,
     pub(super) local: Option<Value>,
     pub(super) workers: Vec<Worker>,
     pub(super) memory: Memory,
@@ -52,9 +55,15 @@ pub(super) struct Worker {
 impl View {
     #[track_caller]
     pub(super) fn parse(text: &str) -> Self {
+        Self::of(Subject::Pod, text)
+    }
+
+    #[track_caller]
+    pub(super) fn of(subject: Subject, text: &str) -> Self {
         let mut parts = text.split(';').map(str::trim);
-        let local = local(parts.next().expect("a view begins with L"));
+        let local = objects::local(subject, parts.next().expect("a view begins with L"));
         let mut view = Self {
+            subject,
             local,
             workers: Vec::new(),
             memory: Memory::default(),
@@ -79,7 +88,9 @@ impl View {
 
     fn worker(&mut self, name: &str, words: &str) -> Worker {
         let has = |word: &str| words.split(' ').any(|found| found == word);
-        let remote = words.contains("R ").then(|| self.remote(words));
+        let remote = words
+            .contains("R ")
+            .then(|| objects::remote(self.subject, words, self.local.as_ref()));
         if let (Some(time), Some(uid)) = (after(words, "unscheduled"), after(words, "R")) {
             self.unscheduled_since = Some((uid.into(), duration(time)));
         }
@@ -102,47 +113,6 @@ impl View {
         }
     }
 
-    fn remote(&self, words: &str) -> Value {
-        let has = |word: &str| words.split(' ').any(|found| found == word);
-        let mut pod = json!({
-            "metadata": {
-                "name": "p", "namespace": "n", "resourceVersion": "70",
-                "uid": after(words, "R"),
-                "labels": {names::ORIGIN: "origin"},
-                "annotations": {
-                    names::LOCAL_UID: after(words, "of").unwrap_or("L1"),
-                    names::LOCAL_ATTEMPT: after(words, "attempt").unwrap_or("0"),
-                    names::SOURCE: self.local.as_ref().map(|local| source(local).unwrap()).unwrap_or_default(),
-                },
-            },
-            "spec": {"containers": [{"name": "main", "image": "app:1"}]},
-            "status": {"phase": "Pending"},
-        });
-        if has("nobody") {
-            pod["metadata"]["annotations"] = json!({});
-        }
-        if has("unlabelled") {
-            pod["metadata"]["labels"] = json!({});
-        }
-        if has("stale") {
-            pod["metadata"]["annotations"][names::SOURCE] = "older".into();
-        }
-        if has("gated") {
-            pod["spec"]["schedulingGates"] = json!([{"name": names::UNCOMMITTED}]);
-        }
-        if has("terminating") {
-            pod["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
-        }
-        if has("node") {
-            pod["spec"]["nodeName"] = "node-1".into();
-            pod["status"]["phase"] = "Running".into();
-        }
-        if has("ended") {
-            pod["status"] = ended();
-        }
-        pod
-    }
-
     fn more(&mut self, part: &str) {
         match part.split(' ').collect::<Vec<_>>()[..] {
             [uid, "is", "gone"] if uid.starts_with('L') => {
@@ -158,9 +128,10 @@ impl View {
                 self.memory.taken_back.insert(uid.into());
             }
             [uid, "ended"] => {
-                let mut pod = self.remote(&format!("R {uid} opened node ended"));
-                pod["metadata"]["uid"] = uid.into();
-                self.memory.ended = Some(Arc::new(RemotePod::parse(pod.to_string().into()).unwrap()));
+                let words = format!("R {uid} opened node ended");
+                let ended = objects::remote(self.subject, &words, self.local.as_ref());
+                let ended = RemoteObject::parse(self.subject, ended.to_string().into()).unwrap();
+                self.memory.ended = Some(Arc::new(ended));
             }
             ["opened", uid, time, "ago"] => {
                 self.unready_since = Some((uid.into(), duration(time)));
@@ -208,9 +179,10 @@ impl View {
         let mut memory = self.memory.clone();
         memory.unscheduled_since = self.unscheduled_since.clone().map(|(uid, ago)| (uid, now - ago));
         memory.unready_since = self.unready_since.clone().map(|(uid, ago)| (uid, now - ago));
-        let pod = |value: &Value| -> Arc<str> { value.to_string().into() };
+        let text = |value: &Value| -> Arc<str> { value.to_string().into() };
         Observed {
-            key: PodKey {
+            key: PairKey {
+                subject: self.subject,
                 namespace: "n".into(),
                 name: "p".into(),
             },
@@ -218,7 +190,7 @@ impl View {
             local: self
                 .local
                 .as_ref()
-                .map(|local| Arc::new(LocalPod::parse(pod(local)).unwrap())),
+                .map(|local| Arc::new(LocalObject::parse(self.subject, text(local)).unwrap())),
             workers: self
                 .workers
                 .iter()
@@ -231,7 +203,7 @@ impl View {
                     remote: worker
                         .remote
                         .as_ref()
-                        .map(|remote| Arc::new(RemotePod::parse(pod(remote)).unwrap())),
+                        .map(|remote| Arc::new(RemoteObject::parse(self.subject, text(remote)).unwrap())),
                 })
                 .collect(),
             policy,
@@ -258,77 +230,6 @@ fn candidate(worker: &Worker) -> Candidate {
     }
 }
 
-fn local(words: &str) -> Option<Value> {
-    let has = |word: &str| words.split(' ').any(|found| found == word);
-    if words == "-" {
-        return None;
-    }
-    let of_the_pod = words.split("committed").next().unwrap_or_default();
-    let uid = after(of_the_pod, "of").unwrap_or("L1");
-    let mut pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "p", "namespace": "n", "uid": uid, "resourceVersion": "50",
-            "labels": {names::GATED: names::TRUE},
-            "annotations": {},
-        },
-        "spec": {
-            "containers": [{"name": "main", "image": "app:1"}],
-            "schedulingGates": [{"name": names::GATE}],
-        },
-        "status": {"phase": "Pending"},
-    });
-    if let Some(attempt) = after(words, "attempt") {
-        pod["metadata"]["annotations"][names::ATTEMPT] = attempt.into();
-    }
-    if let Some((worker, remote)) = after(words, "committed").and_then(|commit| commit.split_once('/')) {
-        let of = words
-            .split("committed")
-            .nth(1)
-            .and_then(|rest| after(rest, "of"))
-            .unwrap_or(uid);
-        commit(&mut pod, worker, remote, of);
-    }
-    if has("scheduled-before") {
-        pod["metadata"]["annotations"][names::REMOTE_NODE] = "node-1".into();
-    }
-    if has("no-finalizer") {
-        pod["metadata"]["finalizers"] = json!([]);
-    }
-    if has("other-gate") {
-        pod["spec"]["schedulingGates"] = json!([{"name": names::GATE}, {"name": "example.com/other"}]);
-    }
-    if has("ungated") {
-        pod["spec"]["schedulingGates"] = json!([]);
-    }
-    if has("dispatched") {
-        pod["status"]["conditions"] =
-            json!([{"type": names::DISPATCHED, "status": "True", "reason": "WaitingOnWorker"}]);
-    }
-    if has("ended") {
-        pod["status"] = ended();
-    }
-    if has("terminating") {
-        pod["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
-    }
-    Some(pod)
-}
-
-/// Makes a local pod say that it is committed.
-pub(super) fn commit(pod: &mut Value, worker: &str, remote: &str, of: &str) {
-    let annotations = &mut pod["metadata"]["annotations"];
-    annotations[names::CLUSTER] = worker.into();
-    annotations[names::CLUSTER_UID] = format!("{worker}-uid").into();
-    annotations[names::REMOTE_UID] = format!("{of}/{remote}").into();
-    pod["metadata"]["finalizers"] = json!(["example.com/before", names::REMOTE_COPY]);
-}
-
-fn ended() -> Value {
-    json!({"phase": "Succeeded", "containerStatuses": [
-        {"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": "2026-01-02T02:04:05Z"}}},
-    ]})
-}
-
 fn rules() -> PolicyRules {
     PolicyRules {
         strategy: Strategy::Ordered,
@@ -339,13 +240,6 @@ fn rules() -> PolicyRules {
         create_namespaces: true,
         mirror_pod_ips: false,
     }
-}
-
-/// The word that follows `word`.
-fn after<'a>(words: &'a str, word: &str) -> Option<&'a str> {
-    let mut words = words.split_whitespace();
-    words.find(|found| *found == word)?;
-    words.next()
 }
 
 fn duration(text: &str) -> Duration {

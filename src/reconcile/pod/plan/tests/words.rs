@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::super::super::local::Gate;
 use super::super::Plan;
 use crate::names;
 use crate::reconcile::step::{RemoteTarget, Step};
@@ -23,6 +24,22 @@ pub(super) fn lines(plan: &Plan) -> String {
     } else {
         lines.join("\n")
     }
+}
+
+/// The words of a plan of pods, as a plan of jobs says them.
+pub(super) fn of_jobs(lines: &str) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("WaitingForGates", "Suspended"),
+        ("RemotePodDeleted", "RemoteJobDeleted"),
+        ("PreviousPodTerminating", "PreviousJobTerminating"),
+        ("Scheduled phase=Running", "Running"),
+        ("Scheduled phase=Succeeded", "Finished"),
+        (" phase=Succeeded", ""),
+        ("\nagain in 300s", ""), // `unschedulableAfter` is of pods
+    ];
+    WORDS
+        .iter()
+        .fold(lines.to_owned(), |lines, (pod, job)| lines.replace(pod, job))
 }
 
 fn place(remote: &RemoteTarget) -> String {
@@ -45,14 +62,30 @@ fn words(step: &Step) -> String {
             committed,
             remote,
             gate,
+            patch,
         } => {
-            assert_eq!(
-                (committed.remote_uid(), *gate),
-                (&remote.uid, 0),
-                "opens the committed one"
-            );
+            assert_eq!(committed.remote_uid(), &remote.uid, "opens the committed one");
+            let gate = match gate {
+                Gate::Scheduling(place) => format!("/spec/schedulingGates/{place}"),
+                Gate::Suspended | Gate::Loose => {
+                    "/metadata/annotations/portcullis.dev~1uncommitted".to_owned()
+                }
+            };
+            let tests = |path: &str| {
+                let operations = patch.as_array().unwrap().iter();
+                operations
+                    .clone()
+                    .any(|operation| operation["op"] == "test" && operation["path"] == path)
+            };
+            assert_eq!(patch[0]["value"], *remote.uid, "the UID is tested first");
+            assert!(tests("/metadata/uid") && tests(&gate));
             format!("open {} [uid gate]", place(remote))
         }
+        Step::Forward { remote, patch, .. } => {
+            assert_eq!(patch[0]["value"], *remote.uid, "the UID is tested first");
+            format!("forward to {} [uid opened]", place(remote))
+        }
+        Step::Expire { local } => format!("expire {}", seen(&local.uid, &local.resource_version)),
         Step::AskConsent { worker, .. } => format!("ask {worker} whether the namespace consents"),
         Step::Remark { remote, attempt, .. } => format!("mark {} [uid] attempt {attempt}", place(remote)),
         Step::Delete {
@@ -98,7 +131,9 @@ fn words(step: &Step) -> String {
         Step::Mirror { patch, .. } => mirrored(patch),
         Step::Fail { patch, reason, .. } => {
             let text = |pointer: &str| patch.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            assert_eq!(text("/status/phase"), "Failed");
+            let conditions = patch["status"]["conditions"].as_array().unwrap();
+            let failed = conditions.iter().any(|condition| condition["type"] == "Failed");
+            assert!(text("/status/phase") == "Failed" || failed, "{patch}");
             format!(
                 "fail {reason} {}",
                 seen(text("/metadata/uid"), text("/metadata/resourceVersion"))

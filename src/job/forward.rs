@@ -1,0 +1,139 @@
+//! An edited local job -> the JSON patch that its remote job gets.
+//!
+//! Every patch tests the UID of the remote job. One that may start it tests that it is committed, too.
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
+use serde_json::{Value, json};
+
+use super::{at, is_suspended, is_uncommitted};
+use crate::names;
+use crate::workload::jobs::{FieldPath, JobKind};
+
+/// Keys of metadata that follow the local job after the commit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowed<'a> {
+    /// Labels.
+    pub labels: &'a [String],
+    /// Annotations.
+    pub annotations: &'a [String],
+}
+
+/// Whether the answer to a create, or to a read, shows that the copy cannot run: a schema that lacks the field would have
+/// dropped it.
+#[must_use]
+pub fn is_held(kind: &dyn JobKind, remote: &Value) -> bool {
+    is_suspended(kind, remote)
+}
+
+/// The committed copy is opened: it is uncommitted no longer, and suspended only if the local job is. None for one that is
+/// open.
+#[must_use]
+pub fn open(kind: &dyn JobKind, local: &Value, remote: &Value) -> Option<Patch> {
+    if !is_uncommitted(remote) {
+        return None;
+    }
+    let uncommitted = path(&["metadata", "annotations", names::UNCOMMITTED]);
+    let mark = remote.pointer(uncommitted.pointer())?.clone();
+    let mut operations = vec![
+        test(
+            &path(&["metadata", "uid"]),
+            remote.pointer("/metadata/uid")?.clone(),
+        ),
+        test(&uncommitted, mark),
+        PatchOperation::Remove(RemoveOperation {
+            path: pointer(&uncommitted),
+        }),
+    ];
+    set(
+        &mut operations,
+        remote,
+        kind.suspend(),
+        Some(&json!(is_suspended(kind, local))),
+    );
+    Some(Patch(operations))
+}
+
+/// What an open copy lacks of its local job's edits. None if nothing, and for a copy that is not open or has ended.
+#[must_use]
+pub fn forward(kind: &dyn JobKind, local: &Value, remote: &Value, allowed: Allowed<'_>) -> Option<Patch> {
+    if is_uncommitted(remote) || kind.is_finished(remote) {
+        return None;
+    }
+    let mut edits = Vec::new();
+    let suspended = is_suspended(kind, local);
+    if suspended != is_suspended(kind, remote) {
+        set(&mut edits, remote, kind.suspend(), Some(&json!(suspended)));
+    }
+    for field in kind.forwarded() {
+        if at(local, field) != at(remote, field) {
+            set(&mut edits, remote, field, at(local, field));
+        }
+    }
+    for (map, keys) in [("labels", allowed.labels), ("annotations", allowed.annotations)] {
+        for key in keys.iter().filter(|key| !is_ours(key)) {
+            let field = ["metadata", map, key.as_str()];
+            if at(local, &field) != at(remote, &field) {
+                set(&mut edits, remote, &field, at(local, &field));
+            }
+        }
+    }
+    if edits.is_empty() {
+        return None;
+    }
+    // The annotations as they were seen: without `uncommitted` among them.
+    let annotations = path(&["metadata", "annotations"]);
+    let mut operations = vec![test(
+        &path(&["metadata", "uid"]),
+        remote.pointer("/metadata/uid")?.clone(),
+    )];
+    operations.push(test(&annotations, remote.pointer(annotations.pointer())?.clone()));
+    operations.extend(edits);
+    Some(Patch(operations))
+}
+
+/// Never forwarded, whatever a policy lists.
+fn is_ours(key: &str) -> bool {
+    key.starts_with(names::PREFIX)
+}
+
+/// Makes the remote job say `value` there; parents that are missing are added with it.
+fn set(operations: &mut Vec<PatchOperation>, remote: &Value, keys: &[&str], value: Option<&Value>) {
+    let depth = (0..keys.len())
+        .take_while(|depth| at(remote, &keys[..*depth]).is_some_and(Value::is_object))
+        .count();
+    match value {
+        Some(value) if depth > 0 => {
+            let below = keys[depth..].iter().rev();
+            let value = below.fold(value.clone(), |value, key| json!({*key: value}));
+            operations.push(PatchOperation::Add(AddOperation {
+                path: pointer(&path(&keys[..depth])),
+                value,
+            }));
+        }
+        None if at(remote, keys).is_some() => {
+            operations.push(PatchOperation::Remove(RemoveOperation {
+                path: pointer(&path(keys)),
+            }));
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn test(path: &FieldPath, value: Value) -> PatchOperation {
+    PatchOperation::Test(TestOperation {
+        path: pointer(path),
+        value,
+    })
+}
+
+fn path(keys: &[&str]) -> FieldPath {
+    keys.iter().fold(FieldPath::default(), |path, key| path.key(key))
+}
+
+fn pointer(path: &FieldPath) -> PointerBuf {
+    PointerBuf::parse(path.pointer()).expect("a FieldPath escapes its keys")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! A local job -> its remote copy: suspended, marked, without what is only true on the manager; and the hash that says
+//! whether it still fits.
+//!
+//! Raw JSON in and out, as for pods: of the metadata only what is listed is copied, of the spec all but what is named here
+//! or by the kind.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::names;
+use crate::pod::sanitize::change::Log;
+use crate::pod::sanitize::local::LocalObject;
+use crate::pod::sanitize::{marks, metadata};
+use crate::workload::jobs::JobKind;
+
+pub use crate::pod::sanitize::{Change, CopyMarks, NamespaceOwner, UnreadableLocal, What};
+
+/// Part of every `source` hash. Grows whenever the same local job would give another copy than before.
+const VERSION: &str = "job 1";
+
+/// The job to create on the worker: suspended, uncommitted, with all our marks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteCopy {
+    /// The object.
+    pub object: Value,
+    /// Hash of the copy without our marks, and of the sanitiser's version; also an annotation of `object`. It does not
+    /// depend on the local job's own suspend, which is forwarded.
+    pub source: String,
+    /// Every difference between the local job and the copy.
+    pub changes: Vec<Change>,
+}
+
+/// The copy of `local` for a worker. `local` is the whole job as the manager's API server gives it.
+///
+/// # Errors
+/// If a field that counts is not what it should be.
+pub fn sanitize(
+    kind: &dyn JobKind,
+    local: &Value,
+    marks: &CopyMarks<'_>,
+) -> Result<RemoteCopy, UnreadableLocal> {
+    let mut log = Log::on();
+    let local = LocalObject::read(local)?;
+    let mut object = copy(kind, &local, &mut log)?;
+    let source = hash(&object);
+    marks::put(&mut object, &local, marks, &source, &mut log)?;
+    object["metadata"]["annotations"][names::UNCOMMITTED] = names::TRUE.into();
+    log.added(
+        format_args!("metadata.annotations[{}]", names::UNCOMMITTED),
+        "says that the local job has not recorded it",
+    );
+    Ok(RemoteCopy {
+        object,
+        source,
+        changes: log.into_changes(),
+    })
+}
+
+/// The `source` that [`sanitize`] would give.
+///
+/// # Errors
+/// As [`sanitize`].
+pub fn source(kind: &dyn JobKind, local: &Value) -> Result<String, UnreadableLocal> {
+    copy(kind, &LocalObject::read(local)?, &mut Log::off()).map(|copy| hash(&copy))
+}
+
+/// The copy without our marks: what the hash is about.
+fn copy(kind: &dyn JobKind, local: &LocalObject<'_>, log: &mut Log) -> Result<Value, UnreadableLocal> {
+    let names = kind.resource();
+    let mut copy = json!({
+        "apiVersion": names.api_version(),
+        "kind": names.kind,
+        "metadata": metadata::copy(local, log)?,
+        "spec": local.spec,
+    });
+    remove(
+        &mut copy,
+        kind.managed_by().path,
+        "the worker's own operator runs the copy",
+        log,
+    );
+    if let Some(ttl) = kind.dispatch().ttl {
+        remove(
+            &mut copy,
+            ttl,
+            "the copy stays until its end is told here; then the local job keeps it",
+            log,
+        );
+    }
+    kind.clean(&mut copy, &mut |path, reason| {
+        log.dropped(format_args!("{path}"), reason);
+    });
+    suspend(kind, &mut copy, log)?;
+    Ok(copy)
+}
+
+/// Whatever the user says: nothing runs before the commit.
+fn suspend(kind: &dyn JobKind, copy: &mut Value, log: &mut Log) -> Result<(), UnreadableLocal> {
+    let path = kind.suspend();
+    let mut place = copy;
+    for (depth, key) in path.iter().enumerate() {
+        let parent = match place {
+            Value::Object(parent) => parent,
+            other => {
+                return Err(UnreadableLocal::Wrong {
+                    path: path[..depth].join("."),
+                    found: other.to_string().chars().take(40).collect(),
+                    expected: "an object",
+                });
+            }
+        };
+        place = parent.entry(*key).or_insert(Value::Null);
+        if place.is_null() && depth + 1 < path.len() {
+            *place = Value::Object(Map::new());
+        }
+    }
+    if *place != Value::Bool(true) {
+        *place = Value::Bool(true);
+        let reason = "holds the copy until the local job has recorded it; then it follows the local job";
+        log.rewritten(format_args!("{}", path.join(".")), reason);
+    }
+    Ok(())
+}
+
+/// Takes the field at the end of these keys away.
+fn remove(copy: &mut Value, keys: &[&str], reason: &'static str, log: &mut Log) {
+    let Some((last, parents)) = keys.split_last() else {
+        return;
+    };
+    let parent = parents.iter().try_fold(copy, |place, key| place.get_mut(*key));
+    let parent = parent.and_then(Value::as_object_mut);
+    if parent.is_some_and(|parent| parent.remove(*last).is_some()) {
+        log.dropped(format_args!("{}", keys.join(".")), reason);
+    }
+}
+
+/// SHA-256 in hex. serde_json keeps the keys of an object sorted, so the order of the input does not matter.
+fn hash(copy: &Value) -> String {
+    let mut digest = Sha256::new_with_prefix(VERSION);
+    serde_json::to_writer(&mut digest, copy)
+        .expect("a Value always serialises, and a digest takes every byte");
+    format!("{:x}", digest.finalize())
+}
+
+#[cfg(test)]
+mod tests;
