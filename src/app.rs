@@ -11,11 +11,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::server::{RequestLimits, Route, Webhook};
-use crate::admission::{self, NamespaceFacts, NamespaceLabels};
+use crate::admission::{self, JobFacts, Keeps, NamespaceFacts, NamespaceLabels};
 use crate::args::ServeArgs;
 use crate::cluster::client::Clients;
+use crate::cluster::definitions::{self, Definitions};
 use crate::cluster::leading::Leading;
 use crate::cluster::namespaces::Namespaces;
+use crate::cluster::survey::Survey;
 use crate::cluster::worker::connect::identify;
 use crate::config::Configuration;
 use crate::reconcile::controller;
@@ -28,6 +30,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{logs, probes};
 use crate::tls::issue::ServerNames;
 use crate::tls::{self, DrainBudget, Limits, Resolver, Shutdown, files, secret};
+use crate::workload::Resource;
 use crate::workload::jobs::JobKinds;
 
 const IDENTIFY_PAUSE: Duration = Duration::from_secs(1);
@@ -81,21 +84,37 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         resolver: &certificate,
         metrics: &metrics,
         health: &health,
+        kinds,
         stop: &shutdown.begin,
         tasks: &mut tasks,
     });
 
     // The webhook needs no answer of the API server, so it does not wait for one.
     let namespaces: Arc<Namespaces> = Arc::default();
+    let survey = Arc::new(Survey::new(kinds));
+    let definitions = definitions(&clients, kinds, &shutdown.begin, &mut tasks);
+    tasks.spawn(look(
+        survey.clone(),
+        clients.clone(),
+        definitions.clone(),
+        shutdown.begin.clone(),
+    ));
     let gangs = Arc::new(GangCluster::new(
         clients.clone(),
         namespaces.clone(),
         configuration,
         args.namespace.clone(),
+        definitions.clone(),
     ));
+    let facts = Arc::new(Facts {
+        namespaces: namespaces.clone(),
+        own: args.namespace.clone(),
+        survey,
+    });
     let webhook = Webhook {
         routes: vec![
-            Route::enrich(facts(&args.namespace, &namespaces)),
+            Route::enrich(facts.clone()),
+            Route::jobs(facts),
             Route::gangs(gangs.clone()),
         ],
         resolver: certificate.clone(),
@@ -124,6 +143,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         namespace: args.namespace.clone(),
         concurrency: args.concurrent_pods,
         metrics: metrics.pods.clone(),
+        definitions,
     };
     tasks.spawn(reconcile(
         clients,
@@ -155,6 +175,25 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let drained = ended.context("end the webhook")?.context("serve the webhook")?;
     tracing::info!(?drained, "left");
     Ok(())
+}
+
+/// Follows the CRDs of jobs and PodGroups on the manager.
+fn definitions(
+    clients: &Clients,
+    kinds: JobKinds,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<()>,
+) -> Definitions {
+    let groups = kinds.iter().map(|kind| kind.resource().group);
+    let groups = groups.chain(gang::groups()).collect();
+    let (definitions, following) = definitions::definitions(clients.watches.clone(), groups, stop.clone());
+    tasks.spawn(following);
+    definitions
+}
+
+/// Which kinds of jobs keep `managedBy` on the manager.
+async fn look(survey: Arc<Survey>, clients: Clients, definitions: Definitions, stop: CancellationToken) {
+    survey.keep(clients.calls, definitions, stop).await;
 }
 
 /// PodGroups of jobs that run on the manager.
@@ -273,16 +312,20 @@ fn drain_budget(total: Duration) -> DrainBudget {
     }
 }
 
-fn facts(own: &str, namespaces: &Arc<Namespaces>) -> Arc<dyn NamespaceFacts> {
-    Arc::new(Facts {
-        namespaces: namespaces.clone(),
-        own: own.to_owned(),
-    })
-}
-
 struct Facts {
     namespaces: Arc<Namespaces>,
     own: String,
+    survey: Arc<Survey>,
+}
+
+impl JobFacts for Facts {
+    fn keeps_managed_by(&self, kind: Resource) -> Keeps {
+        self.survey.keeps(kind)
+    }
+
+    fn job_kinds(&self) -> JobKinds {
+        self.survey.kinds()
+    }
 }
 
 impl NamespaceFacts for Facts {

@@ -65,6 +65,12 @@ pub enum Reason {
     Ganged,
     /// A job that is no gang, or none of ours.
     NoGang,
+    /// A job got our `managedBy`: it is dispatched whole.
+    Managed,
+    /// A job's `managedBy` names somebody else.
+    ManagedElsewhere,
+    /// This cluster's schema of the job lacks `managedBy`: it is dispatched by its pods.
+    FieldDropped,
     /// A subresource.
     Subresource,
     /// A kind, version or operation that we do not know.
@@ -92,6 +98,9 @@ impl Reason {
             Self::NotMutated => "not-mutated",
             Self::Ganged => "ganged",
             Self::NoGang => "no-gang",
+            Self::Managed => "managed",
+            Self::ManagedElsewhere => "managed-elsewhere",
+            Self::FieldDropped => "field-dropped",
             Self::Subresource => "subresource",
             Self::Unknown => "unknown",
         }

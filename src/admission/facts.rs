@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::admission::review::Review;
 use crate::names;
+use crate::workload::Resource;
+use crate::workload::jobs::JobKinds;
 
 /// The namespaces as the process last saw them. Answers from memory: no lock that waits, no allocation, no I/O.
 pub trait NamespaceFacts: Send + Sync {
@@ -14,6 +16,28 @@ pub trait NamespaceFacts: Send + Sync {
     fn own_namespace(&self) -> &str {
         names::NAMESPACE
     }
+}
+
+/// The kinds of jobs that are dispatched whole, as this cluster serves them. Answers from memory, too.
+pub trait JobFacts: NamespaceFacts {
+    /// Whether an object of this kind keeps its `managedBy` here.
+    fn keeps_managed_by(&self, kind: Resource) -> Keeps;
+
+    /// All kinds.
+    fn job_kinds(&self) -> JobKinds {
+        JobKinds::BUILT_IN
+    }
+}
+
+/// Whether a kind of job keeps `managedBy` on a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// The served schema has the field.
+    Yes,
+    /// It has not: the operator of the cluster runs every job, whatever it says.
+    No,
+    /// Nobody has looked yet, or the kind is not served.
+    Unknown,
 }
 
 /// What a namespace's labels say, small enough to be copied.

@@ -15,13 +15,18 @@ pub mod review;
 pub mod server;
 pub mod validate;
 
-pub use facts::{AllowExempt, Facts, NamespaceFacts, NamespaceLabels};
+pub use facts::{AllowExempt, Facts, JobFacts, Keeps, NamespaceFacts, NamespaceLabels};
 pub use respond::Answer;
 pub use review::{Operation, Review};
 
 /// Answers one AdmissionReview about a job of a gang namespace, or a pod of a native group.
 pub fn admit_gang(body: &[u8], facts: &dyn gang::GangFacts) -> Answer {
     answer(Review::parse_as_text(body), |review| gang::decide(review, facts))
+}
+
+/// Answers one AdmissionReview about a job that is to be dispatched whole.
+pub fn admit_job(body: &[u8], facts: &dyn JobFacts) -> Answer {
+    answer(Review::parse(body), |review| mutate::job::decide(review, facts))
 }
 
 /// Answers one AdmissionReview: the whole pipeline, pure, for the mutating webhook.

@@ -1,4 +1,5 @@
-//! What admission puts on pods when they are created, and what it refuses to read past; [`template`] has the templates.
+//! What admission puts on pods when they are created, and what it refuses to read past; [`template`] has the templates,
+//! [`job`] the jobs that are dispatched whole.
 
 use serde_json::value::RawValue;
 
@@ -10,6 +11,7 @@ use crate::pod::edit::Edits;
 use crate::pod::read::{Metadata, PodView};
 use crate::workload::PodPath;
 
+pub mod job;
 pub mod template;
 
 /// Users whose mirror pods are shown as they are: kubelets.
@@ -39,7 +41,7 @@ pub fn gate(pod: &PodView<'_>, user: &str, facts: &Facts) -> Result<Decision, De
     if pod.node_name().is_some() {
         return Ok(Decision::Leave(Reason::NodeName, Vec::new()));
     }
-    let (exempt, mut warnings) = exempt(pod, facts, PodPath::ITSELF);
+    let (exempt, mut warnings) = exempt(pod.metadata.as_ref(), facts, PodPath::ITSELF);
     // A pod with both gate and exempt counts as gated.
     if exempt && pod.gate_index(names::GATE).is_none() && pod.label(names::GATED).is_none() {
         return Ok(Decision::Leave(Reason::Exempt, warnings));
@@ -70,10 +72,12 @@ fn exempt_by_identity(pod: &PodView<'_>, user: &str) -> Option<Reason> {
     }
 }
 
-/// Whether the exempt label stands on the pod and counts; a warning if it stands there in vain.
-fn exempt(pod: &PodView<'_>, facts: &Facts, at: PodPath) -> (bool, Vec<Warning>) {
+/// Whether the exempt label stands there and counts; a warning if it stands there in vain.
+fn exempt(metadata: Option<&Metadata<'_>>, facts: &Facts, at: PodPath) -> (bool, Vec<Warning>) {
     let labels = || at.field("metadata.labels");
-    let sentence = match (pod.label(names::EXEMPT), &facts.allow_exempt) {
+    let label = metadata.and_then(|metadata| metadata.labels.as_ref()?.get(names::EXEMPT));
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    let sentence = match (label, &facts.allow_exempt) {
         (Some(names::TRUE), AllowExempt::Yes) => return (true, Vec::new()),
         (Some(names::TRUE), AllowExempt::No) => format!(
             "{}: this namespace does not allow {}; it runs on a worker",
@@ -85,7 +89,9 @@ fn exempt(pod: &PodView<'_>, facts: &Facts, at: PodPath) -> (bool, Vec<Warning>)
         }
         (Some(names::FALSE), _) => return (false, Vec::new()),
         (Some(found), _) => meaningless(&labels(), names::EXEMPT, found),
-        (None, _) if pod.annotation(names::EXEMPT).is_none() => return (false, Vec::new()),
+        (None, _) if annotations.and_then(|all| all.get(names::EXEMPT)).is_none() => {
+            return (false, Vec::new());
+        }
         (None, _) => format!(
             "{}: {} counts as a label only; it runs on a worker",
             at.field("metadata.annotations"),

@@ -10,6 +10,7 @@ use crate::admission::review::{API_VERSION, KIND, Review, UnreadableReview};
 use crate::pod::narrow::ReadError;
 use crate::pod::read::PodView;
 use crate::workload;
+use crate::workload::jobs::JobKinds;
 
 /// What goes back to the API server, and what is counted and logged about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,7 +254,9 @@ fn answer(
         decision,
         reason,
         resource: workload::by_resource(group, version, plural)
-            .map_or("other", |kind| kind.resource().plural),
+            .map(|kind| kind.resource())
+            .or_else(|| Some(JobKinds::BUILT_IN.by_resource(group, version, plural)?.resource()))
+            .map_or("other", |names| names.plural),
         operation: review.operation().name(),
         uid: review.uid().to_owned(),
         namespace: review.namespace().to_owned(),

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use self::body::{announced, collect, is_plain_json};
 use self::refused::Refused;
 use super::gang::GangFacts;
-use super::policies::{GANGS_PATH, MUTATE_PATH};
-use super::{Answer, NamespaceFacts, admit, admit_gang};
+use super::policies::{GANGS_PATH, JOBS_PATH, MUTATE_PATH};
+use super::{Answer, JobFacts, NamespaceFacts, admit, admit_gang, admit_job};
 use crate::clock::parse_duration;
 use crate::telemetry::health::Beat;
 use crate::telemetry::logs::ADMISSION_THREAD;
@@ -47,6 +47,16 @@ impl Route {
             path: MUTATE_PATH,
             webhook: "enrich",
             admit: Box::new(move |body| admit(body, &*facts)),
+        }
+    }
+
+    /// The mutating webhook for jobs that are dispatched whole.
+    #[must_use]
+    pub fn jobs(facts: Arc<dyn JobFacts>) -> Self {
+        Self {
+            path: JOBS_PATH,
+            webhook: "jobs",
+            admit: Box::new(move |body| admit_job(body, &*facts)),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::reconcile::webhook_config::{self, ConfigReport, ConfigState};
 use crate::telemetry::health::{Check, Health};
 use crate::telemetry::metrics::Metrics;
 use crate::tls::Resolver;
+use crate::workload::jobs::JobKinds;
 
 /// What keeping them needs.
 pub(super) struct Parts<'a> {
@@ -23,6 +24,7 @@ pub(super) struct Parts<'a> {
     pub(super) resolver: &'a Arc<Resolver>,
     pub(super) metrics: &'a Arc<Metrics>,
     pub(super) health: &'a Arc<Health>,
+    pub(super) kinds: JobKinds,
     pub(super) stop: &'a CancellationToken,
     pub(super) tasks: &'a mut JoinSet<()>,
 }
@@ -35,6 +37,7 @@ pub(super) fn keep(parts: Parts<'_>) {
         resolver,
         metrics,
         health,
+        kinds,
         stop,
         tasks,
     } = parts;
@@ -50,6 +53,7 @@ pub(super) fn keep(parts: Parts<'_>) {
         args.webhook_url.as_ref(),
         args.webhook_service.as_ref(),
         !args.without_inject,
+        kinds,
     ));
     let client = clients.watches.clone(); // it follows objects for hours, so no read timeout
     let report = move |report: ConfigReport| told.tell(report);

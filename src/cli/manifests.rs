@@ -1,6 +1,7 @@
 //! `portcullis manifests`: prints what is installed on the manager, and the roles for workers.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -9,7 +10,10 @@ use serde_json::{Value, json};
 use super::crds::crds;
 use crate::admission::policies::{self, Layer, LayerKind, Layout, WebhookAddress};
 use crate::cluster::rbac::{self, Reach};
+use crate::config::Configuration;
 use crate::names::{NAMESPACE, PORTCULLIS};
+use crate::words;
+use crate::workload::jobs::JobKinds;
 
 /// What to print, and for which installation.
 #[derive(Args, Clone, Debug)]
@@ -37,6 +41,9 @@ pub struct ManifestsArgs {
         default_value = "default"
     )]
     pub worker_namespace: Vec<String>,
+    /// The PortcullisConfiguration that `serve` gets: kinds of jobs that it names are in what is printed.
+    #[arg(long = "config", value_name = "FILE", value_parser = configured)]
+    pub kinds: Option<JobKinds>,
 }
 
 /// One file under `manifests/`.
@@ -98,6 +105,7 @@ impl ManifestsArgs {
             self.webhook_url.as_ref(),
             self.webhook_service.as_ref(),
             !self.without_inject,
+            self.kinds.unwrap_or_default(),
         )
     }
 }
@@ -109,6 +117,7 @@ pub fn layout(
     url: Option<&String>,
     service_name: Option<&(String, String)>,
     inject: bool,
+    kinds: JobKinds,
 ) -> Layout {
     let webhook = match (url, service_name) {
         (Some(url), _) => WebhookAddress::Url(url.clone()),
@@ -119,6 +128,7 @@ pub fn layout(
         namespace: namespace.to_owned(),
         webhook,
         inject,
+        kinds,
     }
 }
 
@@ -128,6 +138,15 @@ fn service(namespace: &str, name: &str) -> WebhookAddress {
         name: name.to_owned(),
         port: 443,
     }
+}
+
+/// Parses `--config` of `manifests`.
+///
+/// # Errors
+/// If the file is no configuration.
+pub fn configured(path: &str) -> Result<JobKinds, String> {
+    let configuration = Configuration::read(Path::new(path)).map_err(|error| words::chain(&error))?;
+    Ok(JobKinds::with(configuration.kinds))
 }
 
 /// Parses `--webhook-url`.

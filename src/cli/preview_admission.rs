@@ -11,13 +11,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::admission::facts::{NamespaceFacts, NamespaceLabels};
 use crate::admission::review::{API_VERSION, KIND};
-use crate::admission::{admit, validate};
+use crate::admission::{JobFacts, Keeps, NamespaceFacts, NamespaceLabels, admit, admit_job, validate};
 use crate::cli::documents::{self, Format, Source, UnreadableDocument};
+use crate::cli::manifests::configured;
 use crate::cli::schema;
 use crate::names;
-use crate::workload::{self, WorkloadKind};
+use crate::workload::jobs::{JobKind, JobKinds};
+use crate::workload::{self, PodPath, Resource, WorkloadKind};
 
 /// The user of the previewed requests: one like any other.
 const USER: &str = "preview";
@@ -34,6 +35,9 @@ pub struct Args {
     /// May be repeated.
     #[arg(long = "namespace-label", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub namespace_labels: Vec<LabelChange>,
+    /// The PortcullisConfiguration that `serve` gets, if it names kinds of jobs.
+    #[arg(long = "config", value_name = "FILE", value_parser = configured)]
+    pub kinds: Option<JobKinds>,
     /// How the objects are printed.
     #[arg(short = 'o', long = "output", value_enum, default_value_t)]
     pub output: Format,
@@ -115,7 +119,8 @@ pub fn preview_admission(args: &Args) -> Result<String, PreviewError> {
         .iter()
         .map(|file| documents::read(file))
         .collect::<Result<_, _>>()?;
-    let preview = preview(&sources, &namespace_labels(&args.namespace_labels), args.output)?;
+    let namespace = namespace_labels(&args.namespace_labels);
+    let preview = preview(&sources, &namespace, args.kinds.unwrap_or_default(), args.output)?;
     for warning in &preview.warnings {
         eprintln!("Warning: {warning}");
     }
@@ -142,12 +147,13 @@ pub fn namespace_labels(changes: &[LabelChange]) -> BTreeMap<String, String> {
 pub fn preview(
     sources: &[Source],
     namespace: &BTreeMap<String, String>,
+    kinds: JobKinds,
     output: Format,
 ) -> Result<Preview, PreviewError> {
     let mut admitted = Vec::new();
     let mut refusals = Vec::new();
     for document in documents::parse(sources)? {
-        match admission_of(document.object, namespace) {
+        match admission_of(document.object, namespace, kinds) {
             Ok(object) => admitted.push(object),
             Err(refusal) => refusals.push(refusal),
         }
@@ -170,14 +176,18 @@ struct Admitted {
 }
 
 /// Inject and enrich by the webhook's pipeline, then the guard.
-fn admission_of(object: Value, namespace: &BTreeMap<String, String>) -> Result<Admitted, Refusal> {
+fn admission_of(
+    object: Value,
+    namespace: &BTreeMap<String, String>,
+    kinds: JobKinds,
+) -> Result<Admitted, Refusal> {
     let text = |pointer: &str| {
         object
             .pointer(pointer)
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
-    let kind = workload::by_kind(text("/apiVersion"), text("/kind"));
+    let kind = Kind::of(&object, kinds);
     let namespace_name = Some(text("/metadata/namespace"))
         .filter(|name| !name.is_empty())
         .unwrap_or(DEFAULT_NAMESPACE);
@@ -201,17 +211,26 @@ fn admission_of(object: Value, namespace: &BTreeMap<String, String>) -> Result<A
         sentence,
     };
     // The API server reads the object before it asks anybody.
-    let unknown = schema::unknown_fields(&object, kind.pod()).map_err(|wrong| refusal(wrong.to_string()))?;
-    let facts = Labelled(NamespaceLabels::of(
-        namespace.iter().map(|(key, value)| (&**key, &**value)),
-    ));
-    let review = review(kind, &object, namespace_name);
-    let answer: Value =
-        serde_json::from_slice(&admit(review.to_string().as_bytes(), &facts).body).unwrap_or_default();
+    let unknown = match kind.pod(&object) {
+        Some(pod) => schema::unknown_fields(&object, pod).map_err(|wrong| refusal(wrong.to_string()))?,
+        None => Vec::new(),
+    };
+    let labels = namespace.iter().map(|(key, value)| (&**key, &**value));
+    let facts = Labelled {
+        labels: NamespaceLabels::of(labels),
+        kinds,
+    };
+    let review = review(kind.resource(), &object, namespace_name).to_string();
+    let answer = match kind {
+        Kind::Workload(_) => admit(review.as_bytes(), &facts),
+        Kind::Job(_) => admit_job(review.as_bytes(), &facts),
+    };
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let mut admitted = stored(object.clone(), &answer["response"]).map_err(refusal)?;
     admitted.name.clone_from(&name);
     if admitted.reason != "protected" {
-        validate::guard(&admitted.object, namespace, USER).map_err(|denial| refusal(denial.to_string()))?;
+        validate::guard(&admitted.object, namespace, USER, kinds)
+            .map_err(|denial| refusal(denial.to_string()))?;
     }
     let warn = |warning: &String| format!("{name}: {warning}");
     admitted.warnings = unknown.iter().chain(&admitted.warnings).map(warn).collect();
@@ -245,8 +264,7 @@ fn stored(mut object: Value, response: &Value) -> Result<Admitted, String> {
     })
 }
 
-fn review(kind: &dyn WorkloadKind, object: &Value, namespace: &str) -> Value {
-    let names = kind.resource();
+fn review(names: Resource, object: &Value, namespace: &str) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -261,12 +279,56 @@ fn review(kind: &dyn WorkloadKind, object: &Value, namespace: &str) -> Value {
     })
 }
 
-/// The one namespace that is previewed.
-struct Labelled(NamespaceLabels);
+/// A kind that admission knows.
+#[derive(Clone, Copy)]
+enum Kind {
+    Workload(&'static dyn WorkloadKind),
+    Job(&'static dyn JobKind),
+}
+
+impl Kind {
+    fn of(object: &Value, kinds: JobKinds) -> Option<Self> {
+        let text = |key: &str| object[key].as_str().unwrap_or_default();
+        let workload = workload::by_kind(text("apiVersion"), text("kind")).map(Self::Workload);
+        workload.or_else(|| kinds.of(object).map(Self::Job))
+    }
+
+    fn resource(&self) -> Resource {
+        match self {
+            Self::Workload(kind) => kind.resource(),
+            Self::Job(kind) => kind.resource(),
+        }
+    }
+
+    /// Where a pod is in it whose fields are known.
+    fn pod(&self, object: &Value) -> Option<PodPath> {
+        match self {
+            Self::Workload(kind) => Some(kind.pod()),
+            // Of other kinds the API server's own schema is not known here.
+            Self::Job(_) => object.pointer("/spec/template").map(|_| PodPath::SPEC_TEMPLATE),
+        }
+    }
+}
+
+/// The one namespace that is previewed, on a cluster that keeps every field.
+struct Labelled {
+    labels: NamespaceLabels,
+    kinds: JobKinds,
+}
+
+impl JobFacts for Labelled {
+    fn keeps_managed_by(&self, _: Resource) -> Keeps {
+        Keeps::Yes
+    }
+
+    fn job_kinds(&self) -> JobKinds {
+        self.kinds
+    }
+}
 
 impl NamespaceFacts for Labelled {
     fn namespace(&self, _: &str) -> Option<NamespaceLabels> {
-        Some(self.0.clone())
+        Some(self.labels.clone())
     }
 }
 

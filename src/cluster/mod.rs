@@ -12,5 +12,6 @@ pub mod owners;
 pub mod raw;
 pub mod rbac;
 pub mod store;
+pub mod survey;
 pub mod watch;
 pub mod worker;

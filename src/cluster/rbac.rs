@@ -182,8 +182,8 @@ fn gangs() -> Vec<Right> {
         right(
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],
-            &["list", "watch"],
-            "find kinds that are installed later",
+            &["get", "list", "watch"],
+            "find kinds that are installed later, and which of them have managedBy",
         ),
     ]);
     rights

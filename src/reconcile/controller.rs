@@ -13,6 +13,7 @@ use super::pod::turn::Turns;
 use super::pod::world::World;
 use super::{cluster, kinds, manager, turns};
 use crate::cluster::client::Clients;
+use crate::cluster::definitions::Definitions;
 use crate::cluster::leading::Leading;
 
 /// How the reconcilers run.
@@ -23,6 +24,8 @@ pub struct Options {
     pub concurrency: usize,
     /// What is counted.
     pub metrics: Arc<PodMetrics>,
+    /// The manager's CRDs.
+    pub definitions: Definitions,
 }
 
 /// Runs until `stop`; answers when nothing writes any more. `ready` is called when the manager's lists are complete.
@@ -45,7 +48,12 @@ pub async fn run(
         listed.clone(),
         stop.clone(),
     ));
-    tasks.spawn(kinds::keep(clients.clone(), world.clone(), stop.clone()));
+    tasks.spawn(kinds::keep(
+        clients.clone(),
+        world.clone(),
+        options.definitions,
+        stop.clone(),
+    ));
     tasks.spawn(cluster::keep(
         clients,
         options.namespace,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::runtime::watcher;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +13,7 @@ use super::manager::objects_sink;
 use super::pod::local::Subject;
 use super::pod::world::World;
 use crate::cluster::client::Clients;
-use crate::cluster::definitions::definitions;
+use crate::cluster::definitions::Definitions;
 use crate::cluster::discovery::Served;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watching, follow};
@@ -27,16 +26,14 @@ const ASK_AGAIN: Duration = Duration::from_secs(600);
 const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// Keeps the watches until `stop`.
-pub async fn keep(clients: Clients, world: Arc<World>, stop: CancellationToken) {
-    let changed = Arc::new(Notify::new());
+pub async fn keep(
+    clients: Clients,
+    world: Arc<World>,
+    mut definitions: Definitions,
+    stop: CancellationToken,
+) {
     let groups = groups(world.kinds);
     let mut tasks = JoinSet::new();
-    tasks.spawn(definitions(
-        clients.watches.clone(),
-        groups.clone(),
-        changed.clone(),
-        stop.clone(),
-    ));
     let mut running: BTreeMap<Subject, CancellationToken> = BTreeMap::new();
     while !stop.is_cancelled() {
         let pause = match Served::ask(clients.calls.client(), &groups).await {
@@ -69,7 +66,7 @@ pub async fn keep(clients: Clients, world: Arc<World>, stop: CancellationToken) 
         };
         tokio::select! {
             () = stop.cancelled() => break,
-            () = changed.notified() => tokio::time::sleep(SETTLE).await,
+            Ok(()) = definitions.changed() => tokio::time::sleep(SETTLE).await,
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -68,13 +68,16 @@ async fn a_copy_deleted_on_the_worker_fails_the_pod_and_its_controller_replaces_
 /// within 20 s, and the Job believes it.
 async fn a_job_counts_a_terminating_pod_as_failed_though_its_copy_succeeds(rig: Arc<Rig>) -> Result<()> {
     let ns = "r21";
-    rig.opted_in(ns).await?;
+    // From before the opt-in, so it is dispatched by its pods and not whole.
+    rig.world.manager.create_namespace(ns, &[]).await?;
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}, "spec": {
-        "backoffLimit": 3,
-        "podReplacementPolicy": "Failed",
+        "backoffLimit": 3, "suspend": true, "podReplacementPolicy": "Failed",
         "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "app:1"}]}},
     }});
     rig.create(At::Manager, ns, job).await?;
+    rig.opt_in(ns).await?;
+    rig.patch(At::Manager, ns, "job/once", json!({"spec": {"suspend": false}}))
+        .await?;
     let pods = rig
         .until_list(At::Manager, ns, "pods", "one runs", |pods| {
             pods.len() == 1 && running(&pods[0])

@@ -103,6 +103,13 @@ impl Rig {
         self.await_gate(name).await
     }
 
+    /// Opts a namespace in that has objects already.
+    pub async fn opt_in(&self, name: &str) -> Result<()> {
+        let label = ["label", "namespace", name, "portcullis.dev/dispatch=default"];
+        self.world.manager.kubectl(&label).await?;
+        self.await_gate(name).await
+    }
+
     /// Policies need a moment until they know of a new namespace label: a dry-run create tells.
     pub async fn await_gate(&self, namespace: &str) -> Result<()> {
         let manifest = pod("probe", "");

@@ -7,6 +7,7 @@ use portcullis::admission::{AllowExempt, Answer, NamespaceFacts, NamespaceLabels
 use serde_json::{Value, json};
 
 mod hostile;
+mod jobs;
 mod laws;
 mod pods;
 mod preview;
@@ -145,10 +146,15 @@ pub(crate) fn as_go_writes(review: &Value) -> String {
         .replace("\"the request\"", &format!("{{{}}}", fields.join(",")))
 }
 
-/// Asks, and checks what must be true of every answer.
+/// Asks, and checks the answer.
 #[track_caller]
 pub(crate) fn ask_bytes(body: &[u8], namespaces: &dyn NamespaceFacts) -> Reply {
-    let answer = admit(body, namespaces);
+    checked(admit(body, namespaces), is_allowed)
+}
+
+/// Checks what must be true of every answer, with the paths that its patch may touch.
+#[track_caller]
+pub(crate) fn checked(answer: Answer, is_allowed: impl Fn(&str) -> bool) -> Reply {
     let body: Value = serde_json::from_slice(&answer.body).expect("every answer is JSON");
     let reply = Reply { answer, body };
     let response = &reply.body["response"];

@@ -2,6 +2,7 @@
 
 use portcullis::admission::policies::{LayerKind, Layout, WebhookAddress, render};
 use portcullis::workload::WORKLOAD_KINDS;
+use portcullis::workload::jobs::{JobKind, JobKinds};
 use serde_json::{Value, json};
 
 fn layouts() -> Vec<Layout> {
@@ -164,6 +165,69 @@ fn namespaces_of_the_system_and_our_own_are_left_out() {
     }
 }
 
+/// Jobs carry no label of ours to be selected by, so a condition looks at their marks, in the old and the new object.
+#[test]
+fn the_guard_of_jobs_is_for_jobs_that_carry_a_mark_of_ours() {
+    for layout in layouts() {
+        let layers = render(&layout);
+        let policy = layers.iter().find(|layer| {
+            layer.kind == LayerKind::ValidatingAdmissionPolicy && layer.name == "portcullis-guard-jobs"
+        });
+        let spec = &policy.unwrap().object["spec"];
+        let marked = spec["matchConditions"][1]["expression"].as_str().unwrap();
+        for mark in [
+            "portcullis.dev/remote-uid",
+            "portcullis.dev/dispatched-by",
+            "portcullis.dev/remote-copy",
+            "portcullis.dev/exempt",
+            "portcullis.dev/multikueue",
+        ] {
+            assert!(marked.matches(mark).count() >= 2, "{mark}");
+        }
+        for rule in rules(&spec["matchConstraints"]) {
+            let resources = texts(&rule["resources"]);
+            let (status, jobs): (Vec<&str>, Vec<&str>) = resources
+                .iter()
+                .partition(|resource| resource.ends_with("/status"));
+            assert_eq!(status.len(), jobs.len(), "{rule}");
+        }
+    }
+}
+
+/// Every kind of job is in each layer, and nothing but CREATE is asked of the webhook.
+#[test]
+fn every_kind_of_job_is_in_every_layer() {
+    let layers = render(&Layout::default());
+    for names in JobKinds::BUILT_IN.iter().map(JobKind::resource) {
+        let has = |selection: &Value| {
+            rules(selection).iter().any(|rule| {
+                rule["apiGroups"] == json!([names.group])
+                    && rule["apiVersions"] == json!([names.version])
+                    && texts(&rule["resources"]).contains(&names.plural)
+            })
+        };
+        let policies = [
+            "portcullis-inject-jobs",
+            "portcullis-guard-job-create",
+            "portcullis-guard-jobs",
+        ];
+        for name in policies {
+            let policy = layers
+                .iter()
+                .find(|layer| layer.name == name && layer.object["spec"].get("matchConstraints").is_some());
+            assert!(
+                has(&policy.unwrap().object["spec"]["matchConstraints"]),
+                "{name} {}",
+                names.kind
+            );
+        }
+        let webhook = webhooks(&Layout::default())
+            .into_iter()
+            .find(|webhook| webhook["name"] == "dispatched-jobs.portcullis.dev");
+        assert!(has(&webhook.unwrap()), "{}", names.kind);
+    }
+}
+
 /// A7: a namespace selector does not hold cluster-scoped kinds back, so there is but one of them.
 #[test]
 fn namespaces_are_the_only_cluster_scoped_kind() {
@@ -238,11 +302,11 @@ fn our_account_is_the_only_exception_and_is_of_our_namespace() {
         )
         .to_string();
         let user = format!("system:serviceaccount:{}:portcullis", layout.namespace);
-        let expected = 1 + webhooks(&layout).len();
+        let expected = 2 + webhooks(&layout).len();
         assert_eq!(
             text.matches(&user).count(),
             expected,
-            "the guard of pods and the webhooks"
+            "the guard of pods, that of jobs, and the webhooks"
         );
         assert!(!text.contains("system:masters"));
     }

@@ -60,5 +60,6 @@ fn args() -> ManifestsArgs {
         webhook_service: None,
         without_inject: false,
         worker_namespace: vec!["default".to_owned()],
+        kinds: None,
     }
 }

@@ -90,7 +90,7 @@ fn update(
 
 /// A new or changed template: all marks, or none if it is exempt.
 fn inject(pod: &PodView<'_>, root: Option<&str>, facts: &Facts, at: PodPath) -> Decision {
-    let (exempt, mut warnings) = exempt(pod, facts, at);
+    let (exempt, mut warnings) = exempt(pod.metadata.as_ref(), facts, at);
     let mut edits = Edits::of(pod, at);
     if exempt {
         edits.remove_label(names::GATED);

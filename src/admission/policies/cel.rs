@@ -64,6 +64,75 @@ pub(super) fn label(holder: &str, key: &str) -> String {
     format!("{holder}.?metadata.?labels[?{}].orValue('')", text(key))
 }
 
+/// A field that may be absent, as an optional value.
+pub(super) fn optional(holder: &str, path: &[&str]) -> String {
+    path.iter().fold(holder.to_owned(), |place, key| {
+        if key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !RESERVED.contains(key)
+        {
+            format!("{place}.?{key}")
+        } else {
+            format!("{place}[?{}]", text(key))
+        }
+    })
+}
+
+/// The map under a key, or an empty one.
+pub(super) fn optional_map(holder: &str, key: &str) -> String {
+    format!("{}.orValue({{}})", optional(holder, &[key]))
+}
+
+/// Words that CEL keeps for itself, so that no selector may be called so.
+const RESERVED: [&str; 20] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "while",
+];
+
+/// Every key of two maps but these is in both, with the same value.
+pub(super) fn same_but(new: &str, old: &str, but: &[&str]) -> [String; 2] {
+    let but = texts(but);
+    [
+        format!("{new}.all(key, key in {but} || (key in {old} && {old}[key] == {new}[key]))"),
+        format!("{old}.all(key, key in {but} || key in {new})"),
+    ]
+}
+
+/// A job that its maker wants on this cluster, in a namespace that allows it: the job says so, or, in a kind that has but
+/// one, its pod template (a variable: needs `namespaceObject`).
+pub(super) fn exempt_job() -> String {
+    format!(
+        "{} &&\n({} ||\n{})",
+        namespace_allows_exempt(),
+        asks_exempt("object"),
+        asks_exempt("object.?spec.?template")
+    )
+}
+
+/// The object is on top: no controller but a CronJob made it.
+pub(super) fn top() -> String {
+    format!("!{}", controlled_by_other_than("CronJob"))
+}
+
 /// A pod that its maker wants on this cluster, in a namespace that allows it, and that carries no mark of ours
 /// (a variable: needs `namespaceObject`).
 pub(super) fn exempt_pod() -> String {
@@ -115,7 +184,7 @@ pub(super) fn has_controller() -> String {
 }
 
 /// The object belongs to a controller of another kind than this.
-pub(super) fn controlled_by_other_than(kind: &str) -> String {
+fn controlled_by_other_than(kind: &str) -> String {
     format!(
         "{}.exists(owner, owner.?controller.orValue(false) && owner.kind != {})",
         owners(),

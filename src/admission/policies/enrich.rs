@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Layer, LayerKind, Layout, WebhookAddress, cel, condition, gangs, rules, template_conditions,
+    Layer, LayerKind, Layout, WebhookAddress, cel, condition, gangs, jobs, rules, template_conditions,
     template_rules,
 };
 use crate::names::{GATED, POD_GROUP, PORTCULLIS, TRUE};
@@ -12,7 +12,10 @@ use crate::workload::Treatment;
 /// Where the server answers reviews.
 pub const MUTATE_PATH: &str = "/mutate";
 
-/// Where the server answers reviews of jobs.
+/// Where the server answers reviews of jobs that are dispatched whole.
+pub const JOBS_PATH: &str = "/jobs";
+
+/// Where the server answers reviews of jobs that are gangs of this cluster.
 pub const GANGS_PATH: &str = "/gangs";
 
 /// Seconds the API server waits (A2).
@@ -40,7 +43,12 @@ pub(super) fn render(layout: &Layout) -> Layer {
         &template_rules(),
         &[vec![not_us.clone()], template_conditions()].concat(),
     );
-    let mut webhooks = vec![pods, templates, jobs(layout, &not_us)];
+    let mut webhooks = vec![
+        pods,
+        templates,
+        dispatched_jobs(layout, &not_us),
+        gang_jobs(layout, &not_us),
+    ];
     if !layout.inject {
         webhooks.push(gang_pods(layout, &not_us));
     }
@@ -51,10 +59,22 @@ pub(super) fn render(layout: &Layout) -> Layer {
     )
 }
 
+/// Jobs that are dispatched whole, also where the policy did everything: their makers may need a warning.
+fn dispatched_jobs(layout: &Layout, not_us: &Value) -> Value {
+    let mut webhook = webhook(
+        layout,
+        "dispatched-jobs.portcullis.dev",
+        &jobs::job_rules(layout.kinds, &[""], &["CREATE"]),
+        &[not_us.clone(), condition("top", &cel::top())],
+    );
+    webhook["clientConfig"] = client_config(&layout.webhook, JOBS_PATH);
+    webhook
+}
+
 /// Jobs of gang namespaces. An API server without policies cannot hold a job while nothing of ours runs, so there the
 /// webhook fails closed.
-fn jobs(layout: &Layout, not_us: &Value) -> Value {
-    let top = condition("top", &format!("!{}", cel::controlled_by_other_than("CronJob")));
+fn gang_jobs(layout: &Layout, not_us: &Value) -> Value {
+    let top = condition("top", &cel::top());
     let mut webhook = webhook(
         layout,
         "jobs.portcullis.dev",

@@ -31,7 +31,7 @@ fn holds(layout: &Layout) -> Value {
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": constraints(&layout.ganged(), &job_rules(&["CREATE"])),
         "matchConditions": [
-            condition("top", &format!("!{}", cel::controlled_by_other_than("CronJob"))),
+            condition("top", &cel::top()),
             condition("gang", &asked()),
             condition("runs", &at_each(|kind| kind.suspend(), |value| format!("{value}.orValue(false) != true"))),
             condition("of-this-cluster", &of_this_cluster()),
@@ -88,9 +88,9 @@ fn pods(layout: &Layout) -> Value {
     })
 }
 
-/// One rule for each group and version of jobs.
+/// One rule for each group and version of jobs that can be gangs.
 pub(super) fn job_rules(operations: &[&str]) -> Vec<Value> {
-    rules_of(GANG_KINDS.iter().map(|kind| kind.resource()), operations)
+    rules_of(GANG_KINDS.iter().map(|kind| kind.resource()), &[""], operations)
 }
 
 /// It asks by annotation, or has a `schedulingPolicy` and no annotation that says otherwise.
@@ -101,7 +101,7 @@ fn asked() -> String {
         cel::text(GANG_SCHEDULING)
     );
     let policies = distinct(|kind| kind.scheduling_policy())
-        .map(|path| format!("{}.orValue(null) != null", optional(path)));
+        .map(|path| format!("{}.orValue(null) != null", cel::optional("object", path)));
     let policies: Vec<String> = policies.collect();
     format!(
         "{annotation} == {} ||\n{annotation} != {} && ({})",
@@ -126,7 +126,7 @@ fn of_this_cluster() -> String {
 /// What holds at each of the places where a kind may have the field; in other kinds the place is empty.
 fn at_each(path: fn(&dyn GangKind) -> &'static [&'static str], holds: impl Fn(&str) -> String) -> String {
     let conditions: Vec<String> = distinct(|kind| Some(path(kind)))
-        .map(|path| holds(&optional(path)))
+        .map(|path| holds(&cel::optional("object", path)))
         .collect();
     cel::all(&conditions)
 }
@@ -161,10 +161,6 @@ fn distinct(
         }
     }
     paths.into_iter()
-}
-
-fn optional(path: &[&str]) -> String {
-    format!("object.?{}", path.join(".?"))
 }
 
 fn pointer(path: &[&str]) -> String {

@@ -244,7 +244,7 @@ fn labelled(name: &str, label: &str) -> Layer {
 }
 
 /// Which of the keys that only the reconciler writes `holder` carries.
-fn keys_of(holder: &str) -> String {
+pub(super) fn keys_of(holder: &str) -> String {
     format!(
         "{}.filter(key, key in {}) + ({finalizer} in {} ? [{finalizer}] : [])",
         cel::texts(&RECONCILER_KEYS),
@@ -255,11 +255,11 @@ fn keys_of(holder: &str) -> String {
 }
 
 /// A validation with a fixed sentence.
-fn said(expression: &str, message: &str) -> Value {
+pub(super) fn said(expression: &str, message: &str) -> Value {
     json!({"expression": expression, "message": message, "reason": "Forbidden"})
 }
 
 /// A validation whose sentence names a value.
-fn told(expression: &str, sentence: &str, value: &str) -> Value {
+pub(super) fn told(expression: &str, sentence: &str, value: &str) -> Value {
     json!({"expression": expression, "messageExpression": cel::sentence(sentence, value), "reason": "Forbidden"})
 }

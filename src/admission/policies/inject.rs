@@ -145,13 +145,6 @@ fn template_variables(new: &str, old: &str) -> Vec<Value> {
 
 /// The user's template is the stored one, or the stored one without some of our marks.
 fn unchanged(new: &str, old: &str) -> String {
-    let same_but = |new: &str, old: &str, but: &[&str]| {
-        let but = cel::texts(but);
-        [
-            format!("{new}.all(key, key in {but} || (key in {old} && {old}[key] == {new}[key]))"),
-            format!("{old}.all(key, key in {but} || key in {new})"),
-        ]
-    };
     let same_or_lost = |new: &str, old: &str, mark: &str| {
         [
             format!("{new}.all(key, key in {old} && {old}[key] == {new}[key])"),
@@ -165,12 +158,12 @@ fn unchanged(new: &str, old: &str) -> String {
     let parts = [
         same_or_lost("variables.labels", "variables.oldLabels", GATED),
         same_or_lost("variables.annotations", "variables.oldAnnotations", ROOT),
-        same_but(
+        cel::same_but(
             "variables.metadata",
             "variables.oldMetadata",
             &["labels", "annotations"],
         ),
-        same_but(
+        cel::same_but(
             &format!("{new}.spec"),
             &format!("{old}.spec"),
             &["schedulingGates"],

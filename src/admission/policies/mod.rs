@@ -8,12 +8,15 @@ mod enrich;
 mod gangs;
 mod guard;
 mod inject;
+mod job_guard;
+mod jobs;
 
 use serde_json::{Value, json};
 
-pub use enrich::{GANGS_PATH, MUTATE_PATH};
+pub use enrich::{GANGS_PATH, JOBS_PATH, MUTATE_PATH};
 
 use crate::names::{DISPATCH, GANG, NAMESPACE, PORTCULLIS};
+use crate::workload::jobs::JobKinds;
 use crate::workload::{Resource, Treatment, WORKLOAD_KINDS};
 
 /// How the layers are rendered.
@@ -26,6 +29,8 @@ pub struct Layout {
     /// Whether the API server serves MutatingAdmissionPolicy v1 (1.36 and later). Without, the webhook is all
     /// that puts the gate on, so it fails closed.
     pub inject: bool,
+    /// The kinds of jobs that are dispatched whole.
+    pub kinds: JobKinds,
 }
 
 impl Default for Layout {
@@ -38,6 +43,7 @@ impl Default for Layout {
                 port: 443,
             },
             inject: true,
+            kinds: JobKinds::BUILT_IN,
         }
     }
 }
@@ -187,9 +193,11 @@ pub fn render(layout: &Layout) -> Rendered {
     let mut layers = Vec::new();
     if layout.inject {
         layers.extend(inject::render(layout));
+        layers.extend(jobs::render(layout));
         layers.extend(gangs::render(layout));
     }
     layers.extend(guard::render(layout));
+    layers.extend(job_guard::render(layout));
     layers.push(enrich::render(layout));
     layers.sort_by_key(|layer| layer.kind);
     layers
@@ -226,28 +234,35 @@ fn rule(group: &str, version: &str, resources: &[&str], operations: &[&str], sco
     })
 }
 
-/// One rule for each group and version.
-fn rules_of(kinds: impl Iterator<Item = Resource>, operations: &[&str]) -> Vec<Value> {
-    let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+/// One rule for each group and version of the kinds that admission treats so.
+fn rules(treatment: Treatment, operations: &[&str]) -> Vec<Value> {
+    let kinds = WORKLOAD_KINDS.iter().filter(|kind| kind.treatment() == treatment);
+    rules_of(kinds.map(|kind| kind.resource()), &[""], operations)
+}
+
+/// One rule for each group and version of these kinds, and for these of their subresources; the empty one is the object.
+fn rules_of(kinds: impl Iterator<Item = Resource>, subresources: &[&str], operations: &[&str]) -> Vec<Value> {
+    let mut rules: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for kind in kinds {
+        let resources = subresources.iter().map(|subresource| match *subresource {
+            "" => kind.plural.to_owned(),
+            subresource => format!("{}/{subresource}", kind.plural),
+        });
         match rules
             .iter_mut()
             .find(|(group, version, _)| (*group, *version) == (kind.group, kind.version))
         {
-            Some((_, _, resources)) => resources.push(kind.plural),
-            None => rules.push((kind.group, kind.version, vec![kind.plural])),
+            Some((_, _, known)) => known.extend(resources),
+            None => rules.push((kind.group, kind.version, resources.collect())),
         }
     }
     rules
         .iter()
-        .map(|(group, version, resources)| rule(group, version, resources, operations, "Namespaced"))
+        .map(|(group, version, resources)| {
+            let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
+            rule(group, version, &resources, operations, "Namespaced")
+        })
         .collect()
-}
-
-/// Rules for the kinds that admission treats so.
-fn rules(treatment: Treatment, operations: &[&str]) -> Vec<Value> {
-    let kinds = WORKLOAD_KINDS.iter().filter(|kind| kind.treatment() == treatment);
-    rules_of(kinds.map(|kind| kind.resource()), operations)
 }
 
 /// Kinds whose template is marked, when they are created and when they are changed.

@@ -12,6 +12,7 @@ use super::observed::Memory;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
 use crate::admission::gang::GangFacts;
 use crate::cluster::client::Clients;
+use crate::cluster::definitions::Definitions;
 use crate::cluster::discovery;
 use crate::cluster::namespaces::Namespaces;
 use crate::config::Configuration;
@@ -79,6 +80,8 @@ pub struct GangCluster {
     pub configuration: Configuration,
     /// Our own namespace there.
     pub own_namespace: String,
+    /// Its CRDs.
+    pub(super) definitions: Definitions,
     served: ArcSwap<Served>,
     /// What is served was asked, and native groups were tried: not while no namespace asks for gangs.
     asked: AtomicBool,
@@ -94,6 +97,7 @@ impl GangCluster {
         namespaces: Arc<Namespaces>,
         configuration: Configuration,
         own_namespace: String,
+        definitions: Definitions,
     ) -> Self {
         let facts = ClusterFacts {
             settings: configuration.gang.clone(),
@@ -106,6 +110,7 @@ impl GangCluster {
             queue: Queue::default(),
             configuration,
             own_namespace,
+            definitions,
             served: ArcSwap::default(),
             asked: AtomicBool::new(false),
             facts: ArcSwap::from_pointee(facts),

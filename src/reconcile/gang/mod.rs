@@ -24,6 +24,8 @@ use super::events::Notes;
 use super::turns;
 use crate::cluster::leading::Leading;
 
+pub use self::watches::groups;
+
 /// Runs until `stop`; answers when nothing writes any more.
 pub async fn run(
     cluster: Arc<GangCluster>,

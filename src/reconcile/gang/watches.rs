@@ -10,11 +10,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::{ApiResource, PartialObjectMeta};
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, ResourceExt};
-use tokio::sync::Notify;
+use kube::Api;
+use kube::core::ApiResource;
+use kube::runtime::watcher;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +21,7 @@ use super::probe::{self, Native};
 use crate::cluster::api::CallError;
 use crate::cluster::discovery::Served;
 use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watched, Watching, follow};
+use crate::cluster::watch::{Watching, follow};
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::Resource;
@@ -37,13 +35,8 @@ const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// Keeps the watches until `stop`.
 pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: CancellationToken) {
-    let changed = Arc::new(Notify::new());
+    let mut definitions = cluster.definitions.clone();
     let mut tasks = JoinSet::new();
-    tasks.spawn(definitions(
-        cluster.clients.watches.clone(),
-        changed.clone(),
-        stop.clone(),
-    ));
     // A held job of a namespace whose label is not known yet would look like one to be released.
     while !cluster.namespaces.are_listed() && !stop.is_cancelled() {
         tokio::select! {
@@ -82,7 +75,7 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
         };
         tokio::select! {
             () = stop.cancelled() => break,
-            () = changed.notified() => tokio::time::sleep(SETTLE).await,
+            Ok(()) = definitions.changed() => tokio::time::sleep(SETTLE).await,
             () = cluster.namespaces.gangs_changed.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
@@ -125,7 +118,8 @@ enum Watch {
     RuntimeClasses,
 }
 
-fn groups() -> Vec<&'static str> {
+/// The API groups of what is followed.
+pub fn groups() -> Vec<&'static str> {
     let jobs = GANG_KINDS.iter().map(|kind| kind.resource().group);
     let groups = jobs.chain(GROUP_APIS.iter().map(|api| api.group));
     groups.collect::<BTreeSet<_>>().into_iter().collect()
@@ -159,29 +153,6 @@ fn stop_all(running: &mut BTreeMap<Watch, CancellationToken>, which: impl Fn(&Wa
         }
         stays
     });
-}
-
-async fn definitions(client: Client, changed: Arc<Notify>, stop: CancellationToken) {
-    let ours = groups();
-    let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
-    follow(
-        Watching::on_manager("customresourcedefinitions"),
-        api,
-        watcher::Config::default(),
-        stop,
-        move |watched| match watched {
-            Watched::Event(Event::Apply(definition) | Event::Delete(definition)) => {
-                let name = definition.name_any();
-                if ours.iter().any(|group| name.ends_with(&format!(".{group}"))) {
-                    changed.notify_one();
-                }
-            }
-            Watched::Event(Event::InitDone) => changed.notify_one(),
-            Watched::Event(Event::Init | Event::InitApply(_)) => {}
-            Watched::Failed(_) => {}
-        },
-    )
-    .await;
 }
 
 async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken) {

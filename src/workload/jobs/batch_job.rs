@@ -112,6 +112,10 @@ impl JobKind for BatchJob {
         &[&["spec", "parallelism"], &["spec", "completions"]]
     }
 
+    fn kept_here(&self) -> Option<&'static [&'static str]> {
+        Some(&["spec", "ttlSecondsAfterFinished"])
+    }
+
     fn example(&self) -> &'static str {
         EXAMPLE
     }

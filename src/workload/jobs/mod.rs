@@ -126,6 +126,12 @@ pub trait JobKind: Sync {
         &[]
     }
 
+    /// A field of the spec that only means something on the manager, and so may change there at any time: the TTL, whoever
+    /// keeps it.
+    fn kept_here(&self) -> Option<&'static [&'static str]> {
+        self.dispatch().ttl
+    }
+
     /// A manifest as users write it.
     fn example(&self) -> &'static str;
 }

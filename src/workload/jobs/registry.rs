@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ConfiguredKind, JOB_KINDS, JobKind};
 
 /// The kinds of jobs of this process. A copy costs nothing.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct JobKinds {
     configured: &'static [ConfiguredKind],
 }

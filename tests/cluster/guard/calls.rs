@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
 
-use super::ground::{Ground, PATIENCE, Site, container, pod, with, workload};
+use super::ground::{Ground, PATIENCE, Site, job, pod, with, workload};
 use crate::rig::{Case, Rig};
 
 pub fn cases() -> Vec<Case> {
@@ -30,17 +30,25 @@ async fn the_webhook_is_called_only_where_it_has_work(rig: Arc<Rig>) -> Result<(
 /// How many calls failed open so far: of the webhook for pods, and of the one for templates.
 async fn calls(ground: &Ground) -> Result<[u64; 2]> {
     let metrics = ground.manager().kubectl(&["get", "--raw", "/metrics"]).await?;
-    let count = |name: &str| -> Result<u64> {
-        let label = format!("name=\"{name}\"");
-        let lines = metrics
-            .lines()
-            .filter(|line| line.starts_with("apiserver_admission_webhook_fail_open_count{"));
-        let found = lines
-            .filter(|line| line.contains(&label))
-            .filter_map(|line| line.rsplit(' ').next());
-        found.map(|value| Ok(value.parse::<u64>()?)).sum()
-    };
+    let count = |name| count(&metrics, name);
     Ok([count("pods.portcullis.dev")?, count("templates.portcullis.dev")?])
+}
+
+/// As [`calls`], of the webhook for jobs that are dispatched whole.
+async fn calls_of_jobs(ground: &Ground) -> Result<u64> {
+    let metrics = ground.manager().kubectl(&["get", "--raw", "/metrics"]).await?;
+    count(&metrics, "dispatched-jobs.portcullis.dev")
+}
+
+fn count(metrics: &str, name: &str) -> Result<u64> {
+    let label = format!("name=\"{name}\"");
+    let lines = metrics
+        .lines()
+        .filter(|line| line.starts_with("apiserver_admission_webhook_fail_open_count{"));
+    let found = lines
+        .filter(|line| line.contains(&label))
+        .filter_map(|line| line.rsplit(' ').next());
+    found.map(|value| Ok(value.parse::<u64>()?)).sum()
 }
 
 async fn counted(rig: Arc<Rig>) -> Result<()> {
@@ -49,6 +57,7 @@ async fn counted(rig: Arc<Rig>) -> Result<()> {
     let other = site.plain("calls-elsewhere").await?;
     let alice = ground.alice();
     let before = calls(&ground).await?;
+    let jobs_before = calls_of_jobs(&ground).await?;
     let expect = async |what: &str, pods: u64, templates: u64| {
         let now = calls(&ground).await?;
         let made = [now[0] - before[0], now[1] - before[1]];
@@ -121,30 +130,40 @@ async fn counted(rig: Arc<Rig>) -> Result<()> {
         .await?;
     expect("a Deployment that goes", 1, 2).await?;
 
-    alice
-        .create("jobs", &job("held", json!({"kueue.x-k8s.io/queue-name": "q"})))
-        .await?;
-    alice.create("jobs", &job("plain", json!({"a": "b"}))).await?;
-    wait_for("the jobs' pods", PATIENCE, async || {
+    for (name, labels) in [
+        ("held", json!({"app": "held", "kueue.x-k8s.io/queue-name": "q"})),
+        ("plain", json!({"app": "plain"})),
+    ] {
+        let set = with(workload("StatefulSet", name), "/spec/replicas", json!(1));
+        alice
+            .create(
+                "statefulsets",
+                &with(set, "/spec/template/metadata/labels", labels),
+            )
+            .await?;
+    }
+    wait_for("the pods of both sets", PATIENCE, async || {
         let pods = ground.all("pods").await?;
-        let of_jobs = pods.iter().filter(|pod| {
-            pod["metadata"]["labels"]
-                .get("batch.kubernetes.io/job-name")
-                .is_some()
-        });
-        anyhow::Ok((of_jobs.count() == 2).then_some(()))
+        let of_sets = |pod: &&Value| {
+            ["held", "plain"]
+                .map(Value::from)
+                .contains(&pod["metadata"]["labels"]["app"])
+        };
+        anyhow::Ok((pods.iter().filter(of_sets).count() == 2).then_some(()))
     })
     .await?;
-    expect("a pod that Kueue will edit, and one that it will not", 2, 2).await?;
-    Ok(())
-}
+    expect("a pod that Kueue will edit, and one that it will not", 2, 4).await?;
 
-fn job(name: &str, labels: Value) -> Value {
-    json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
-        "spec": {"template": {
-            "metadata": {"labels": labels},
-            "spec": {"restartPolicy": "Never", "containers": [container()]},
-        }},
-    })
+    alice.create("jobs", &job("one")).await?;
+    alice
+        .patch("jobs", "one", "", &json!({"spec": {"parallelism": 3}}))
+        .await?;
+    alice.delete("jobs", "one").await?;
+    other.alice().create("jobs", &job("elsewhere")).await?;
+    expect("a Job, whose maker may need a warning", 2, 4).await?;
+    ensure!(
+        calls_of_jobs(&ground).await? - jobs_before == 1,
+        "a Job is asked about when it is created"
+    );
+    Ok(())
 }

@@ -5,9 +5,7 @@ use portcullis_testbed::wait_for;
 use serde_json::json;
 
 use super::checks;
-use super::ground::{
-    PATIENCE, Site, container, exempt, gate, has_gate, has_label, pod, refused, refused_keys, with,
-};
+use super::ground::{PATIENCE, Site, exempt, gate, has_gate, has_label, pod, refused, refused_keys, with};
 
 checks![
     a_users_pod_is_gated_and_labelled,
@@ -17,11 +15,9 @@ checks![
     a_node_name_is_refused_with_the_way_out,
     a_status_at_creation_is_no_way_around_the_gate,
     keys_of_the_reconciler_are_refused_by_name,
-    a_forged_key_in_a_jobs_template_stops_at_its_pods,
     an_exported_gated_pod_can_be_created_again,
     a_dispatched_pod_cannot_be_created_from_its_own_manifest,
     a_pod_without_any_optional_field_is_gated,
-    a_job_makes_gated_pods,
 ];
 
 async fn a_users_pod_is_gated_and_labelled(site: Site) -> Result<()> {
@@ -149,29 +145,6 @@ async fn keys_of_the_reconciler_are_refused_by_name(site: Site) -> Result<()> {
     )
 }
 
-async fn a_forged_key_in_a_jobs_template_stops_at_its_pods(site: Site) -> Result<()> {
-    let ground = site.opted_in("forged-in-job").await?;
-    let template = json!({
-        "metadata": {"annotations": {"portcullis.dev/remote-uid": "x/y"}},
-        "spec": {"restartPolicy": "Never", "containers": [container()]},
-    });
-    let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}, "spec": {"template": template},
-    });
-    ground.alice().create("jobs", &job).await?;
-    wait_for("an Event that says why no pod is made", PATIENCE, async || {
-        let events = ground.all("events").await?;
-        let said = events.iter().filter_map(|event| event["message"].as_str());
-        let found = said
-            .filter(|text| text.contains("portcullis.dev/remote-uid"))
-            .count();
-        anyhow::Ok((found > 0).then_some(()))
-    })
-    .await?;
-    ensure!(ground.all("pods").await?.is_empty(), "no pod is made");
-    Ok(())
-}
-
 async fn an_exported_gated_pod_can_be_created_again(site: Site) -> Result<()> {
     let ground = site.opted_in("exported").await?;
     let made = ground.gated_pod("one").await?;
@@ -230,19 +203,4 @@ async fn a_pod_without_any_optional_field_is_gated(site: Site) -> Result<()> {
         .await?;
     ensure!(has_gate(&made) && has_label(&made), "{made}");
     Ok(())
-}
-
-async fn a_job_makes_gated_pods(site: Site) -> Result<()> {
-    let ground = site.opted_in("job").await?;
-    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container()]}});
-    let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}, "spec": {"template": template},
-    });
-    ground.alice().create("jobs", &job).await?;
-    wait_for("its pod", PATIENCE, async || {
-        let pods = ground.all("pods").await?;
-        ensure!(pods.iter().all(|pod| has_gate(pod) && has_label(pod)), "{pods:?}");
-        Ok((!pods.is_empty()).then_some(()))
-    })
-    .await
 }

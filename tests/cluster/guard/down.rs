@@ -8,7 +8,8 @@ use futures::StreamExt;
 
 use super::ground::Site;
 use super::{
-    changes, committed, crds, creation, exceptions, leaving, limits, namespaces, preview, rollouts, templates,
+    changes, committed, crds, creation, exceptions, job_changes, jobs, leaving, limits, namespaces, preview,
+    rollouts, templates,
 };
 use crate::rig::{Case, Rig};
 
@@ -37,6 +38,8 @@ async fn every_check_holds_while_portcullis_is_stopped(rig: Arc<Rig>) -> Result<
         namespaces::checks(),
         leaving::checks(),
         crds::checks(),
+        jobs::checks(),
+        job_changes::checks(),
         preview::checks(),
         limits::checks(),
     ];

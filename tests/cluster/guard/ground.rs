@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
 pub use super::actor::Actor;
-pub use super::objects::{container, exempt, gate, has_gate, has_label, pod, with, workload};
+pub use super::objects::{
+    container, exempt, gate, has_gate, has_label, job, jobs, managed_by, pod, with, workload,
+};
 use crate::rig::Rig;
 
 /// The user name of our ServiceAccount.
@@ -45,6 +47,11 @@ impl Site {
         format!("{}{name}", self.prefix)
     }
 
+    /// Whether something of ours runs beside the API server.
+    pub fn portcullis_runs(&self) -> bool {
+        self.prefix.is_empty()
+    }
+
     /// A new namespace, opted in, where alice may `edit`.
     pub async fn opted_in(&self, name: &str) -> Result<Ground> {
         Ground::labelled(
@@ -70,6 +77,22 @@ impl Site {
         })
         .await?;
         Ok(ground)
+    }
+
+    /// As [`Self::opted_in`], on a manager that serves the jobs of the test bed's operators; alice may make them.
+    pub async fn with_jobs(&self, name: &str) -> Result<Ground> {
+        self.serve_jobs().await?;
+        let ground = self.opted_in(name).await?;
+        ground.grant_jobs("alice").await?;
+        Ok(ground)
+    }
+
+    /// Installs the CRDs of the test bed's operators on the manager, without the operators.
+    pub async fn serve_jobs(&self) -> Result<()> {
+        for crds in [Crds::JobSet, Crds::MpiOperator, Crds::TrainingOperator] {
+            self.rig.world.manager.install_crds(crds).await?;
+        }
+        Ok(())
     }
 
     /// A new namespace that is none of ours, where alice may `edit`.
@@ -199,6 +222,35 @@ impl Ground {
         self.grant(user, "test-pods").await
     }
 
+    /// Lets a user do everything with jobs here, also their status, as operators may.
+    pub async fn grant_jobs(&self, user: &str) -> Result<()> {
+        self.role(
+            "test-jobs",
+            json!([{
+                "apiGroups": ["batch", "jobset.x-k8s.io", "kubeflow.org", "sparkoperator.k8s.io"],
+                "resources": ["*"],
+                "verbs": ["*"],
+            }]),
+        )
+        .await?;
+        self.grant(user, "test-jobs").await?;
+        self.await_right(
+            user,
+            json!({"namespace": self.namespace, "verb": "patch", "group": "kubeflow.org", "resource": "mpijobs"}),
+        )
+        .await
+    }
+
+    /// A job that is committed to a worker, by our own hand.
+    pub async fn committed_job(&self, resource: &str, manifest: &Value) -> Result<Value> {
+        let made = self.alice().create(resource, manifest).await?;
+        let text = |key: &str| made["metadata"][key].as_str().unwrap_or_default();
+        self.ours()
+            .patch(resource, text("name"), "", &commit(text("uid")))
+            .await
+            .map_err(Into::into)
+    }
+
     /// `system:masters`.
     pub fn admin(&self) -> Actor {
         self.actor(None, &[])
@@ -244,15 +296,7 @@ impl Ground {
     pub async fn committed_pod(&self, name: &str, manifest: &Value) -> Result<Value> {
         let made = self.alice().create("pods", manifest).await?;
         let uid = made["metadata"]["uid"].as_str().context("a UID")?;
-        let commit = json!({"metadata": {
-            "finalizers": ["portcullis.dev/remote-copy"],
-            "annotations": {
-                "portcullis.dev/cluster": "worker-x",
-                "portcullis.dev/cluster-uid": "2f1c",
-                "portcullis.dev/remote-uid": format!("{uid}/77"),
-            },
-        }});
-        Ok(self.ours().patch("pods", name, "", &commit).await?)
+        Ok(self.ours().patch("pods", name, "", &commit(uid)).await?)
     }
 
     /// Waits until an object satisfies `holds`.
@@ -280,6 +324,18 @@ impl Ground {
         let list = self.admin().get(resource, "").await?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
+}
+
+/// What hands an object to a worker.
+fn commit(uid: &str) -> Value {
+    json!({"metadata": {
+        "finalizers": ["portcullis.dev/remote-copy"],
+        "annotations": {
+            "portcullis.dev/cluster": "worker-x",
+            "portcullis.dev/cluster-uid": "2f1c",
+            "portcullis.dev/remote-uid": format!("{uid}/77"),
+        },
+    }})
 }
 
 /// Fails unless the guard refused, with this in its sentence.

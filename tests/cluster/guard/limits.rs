@@ -82,7 +82,7 @@ async fn a_namespace_with_many_labels_is_within_the_cost_of_cel(site: Site) -> R
 
 async fn the_api_server_finds_no_fault_with_the_expressions(site: Site) -> Result<()> {
     let ground = site.plain("type-check").await?;
-    for name in ["create", "templates", "pods", "namespaces"] {
+    for name in ["create", "templates", "pods", "namespaces", "job-create", "jobs"] {
         let name = format!("portcullis-guard-{name}");
         let policy = wait_for("the type check", PATIENCE, async || {
             let policy = ground.admin().get("validatingadmissionpolicies", &name).await?;

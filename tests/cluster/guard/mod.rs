@@ -19,6 +19,8 @@ mod creation;
 mod down;
 mod exceptions;
 mod ground;
+mod job_changes;
+mod jobs;
 mod keep;
 mod leaving;
 mod limits;
@@ -67,6 +69,9 @@ pub fn cases() -> Vec<Case> {
         namespaces::cases(),
         leaving::cases(),
         crds::cases(),
+        jobs::cases(),
+        jobs::alone(),
+        job_changes::cases(),
         preview::cases(),
         limits::cases(),
         worker_rights::cases(),

@@ -52,6 +52,52 @@ pub fn workload(kind: &str, name: &str) -> Value {
     object
 }
 
+/// The smallest Job.
+pub fn job(name: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container()]}}},
+    })
+}
+
+/// A job of each kind that has an operator in the test bed, by plural, with two pods or more.
+pub fn jobs(name: &str) -> [(&'static str, Value); 4] {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container()]}});
+    let role = json!({"replicas": 1, "template": {"spec": {"containers": [
+        {"name": "pytorch", "image": "app:1"},
+    ]}}});
+    let object = |api_version: &str, kind: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let job = json!({"parallelism": 2, "template": template});
+    let replicated = json!([{"name": "workers", "replicas": 2, "template": {"spec": job}}]);
+    let mpi = json!({"mpiReplicaSpecs": {"Launcher": role, "Worker": role}});
+    let torch = json!({"pytorchReplicaSpecs": {"Master": role, "Worker": role}});
+    [
+        ("jobs", object("batch/v1", "Job", job)),
+        (
+            "jobsets",
+            object(
+                "jobset.x-k8s.io/v1alpha2",
+                "JobSet",
+                json!({"replicatedJobs": replicated}),
+            ),
+        ),
+        ("mpijobs", object("kubeflow.org/v2beta1", "MPIJob", mpi)),
+        ("pytorchjobs", object("kubeflow.org/v1", "PyTorchJob", torch)),
+    ]
+}
+
+/// Who runs a job, as it says.
+pub fn managed_by(job: &Value) -> &str {
+    let spec = &job["spec"];
+    let place = match spec["runPolicy"].is_object() {
+        true => &spec["runPolicy"]["managedBy"],
+        false => &spec["managedBy"],
+    };
+    place.as_str().unwrap_or_default()
+}
+
 /// `value` with another value at a JSON pointer; missing parents are made.
 pub fn with(mut value: Value, pointer: &str, new: Value) -> Value {
     let mut at = &mut value;

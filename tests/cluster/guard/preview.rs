@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
 use portcullis::admission::validate::guard;
+use portcullis::workload::jobs::JobKinds;
 use serde_json::{Value, json};
 
 use super::checks;
-use super::ground::{Ground, Site, gate, pod, with, workload};
+use super::ground::{Ground, Site, gate, job, pod, with, workload};
 
 checks![preview_and_api_server_say_the_same];
 
@@ -52,6 +53,14 @@ fn objects(allow_exempt: bool) -> Vec<Value> {
             json!("true"),
         ),
     ];
+    let job = job("j");
+    objects.push(with(job.clone(), "/metadata/annotations", forged.clone()));
+    objects.push(with(
+        job.clone(),
+        "/spec/template/metadata/annotations",
+        forged.clone(),
+    ));
+    objects.push(job);
     if allow_exempt {
         objects.push(with(exempt, "/metadata/annotations", forged.clone()));
     }
@@ -91,7 +100,7 @@ async fn preview_and_api_server_say_the_same(site: Site) -> Result<()> {
             compare(
                 &ground,
                 &object,
-                guard(&object, &labels, "alice")
+                guard(&object, &labels, "alice", JobKinds::BUILT_IN)
                     .err()
                     .map(|denial| denial.message),
             )

@@ -5,7 +5,7 @@ use portcullis::workload::{Treatment, WORKLOAD_KINDS, WorkloadKind};
 use proptest::prelude::*;
 
 /// Any JSON value, with numbers that careless code would round.
-fn any_json() -> impl Strategy<Value = Value> {
+pub(super) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -26,7 +26,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 /// Unknown fields for the object, its metadata, its spec, the pod's metadata and the pod's spec.
-fn unknown_fields() -> impl Strategy<Value = Vec<(String, Value)>> {
+pub(super) fn unknown_fields() -> impl Strategy<Value = Vec<(String, Value)>> {
     prop::collection::vec(("x-[a-z~/]{0,6}", any_json()), 5)
 }
 

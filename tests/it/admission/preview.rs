@@ -1,10 +1,13 @@
 //! `portcullis preview admission`: what a user reads before he applies anything.
 
 use super::*;
+use portcullis::admission::policies::render;
 use portcullis::cli::documents::{Format, Source};
+use portcullis::cli::manifests::{configured, layout};
 use portcullis::cli::preview_admission::{
     Args, Preview, PreviewError, namespace_labels, parse_label, preview, preview_admission,
 };
+use portcullis::workload::jobs::JobKinds;
 
 fn run(text: &str, labels: &[&str], output: Format) -> Result<Preview, PreviewError> {
     let source = Source {
@@ -12,7 +15,7 @@ fn run(text: &str, labels: &[&str], output: Format) -> Result<Preview, PreviewEr
         text: text.to_owned(),
     };
     let labels: Vec<_> = labels.iter().map(|label| parse_label(label).unwrap()).collect();
-    preview(&[source], &namespace_labels(&labels), output)
+    preview(&[source], &namespace_labels(&labels), JobKinds::BUILT_IN, output)
 }
 
 #[track_caller]
@@ -134,6 +137,75 @@ fn json_comes_in_and_goes_out() {
     assert_eq!(two.matches("portcullis.dev/multikueue").count(), 2);
 }
 
+/// What a user sees of a job, in every kind.
+#[test]
+fn a_job_is_shown_with_who_runs_it() {
+    for kind in JobKinds::BUILT_IN.iter() {
+        let text = kind.example();
+        let first: Value = serde_json::from_str(&printed(text, &[], Format::Json)).unwrap();
+        let field = format!("/{}", kind.managed_by().path.join("/"));
+        assert_eq!(
+            first.pointer(&field),
+            Some(&json!(kind.dispatch().written.value())),
+            "{text}"
+        );
+        assert!(printed(text, &[], Format::Table).contains("managed"));
+        assert!(printed(text, &["portcullis.dev/dispatch-"], Format::Table).contains("not-opted-in"));
+        let once = printed(text, &[], Format::Yaml);
+        assert_eq!(printed(&once, &[], Format::Yaml), once);
+        // Another scheduler's marks are made where the job runs.
+        assert_eq!(
+            printed(text, &["portcullis.dev/gang=volcano"], Format::Yaml),
+            once
+        );
+    }
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {portcullis.dev/attempt: \"1\"}}\n\
+        spec: {template: {spec: {containers: [{name: c, imge: i}]}}}\n";
+    assert!(refused(job, &[]).contains("only portcullis itself writes portcullis.dev/attempt"));
+    let typo = job.replace("portcullis.dev/attempt", "a");
+    let warnings = run(&typo, &[], Format::Yaml).unwrap().warnings;
+    assert!(
+        warnings[0].contains("spec.template.spec.containers[0].imge"),
+        "{warnings:?}"
+    );
+}
+
+/// A kind that only the configuration knows.
+#[test]
+fn a_kind_of_the_configuration_is_shown_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(
+        path("config.yaml"),
+        "apiVersion: portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nkinds:\n- group: batch.example.com\n  \
+         version: v1\n  kind: Solver\n  plural: solvers\n  managedBy: {path: spec.managedBy}\n  suspend: spec.suspend\n",
+    )
+    .unwrap();
+    let solver = "apiVersion: batch.example.com/v1\nkind: Solver\nmetadata: {name: x}\nspec: {}\n";
+    std::fs::write(path("solver.yaml"), solver).unwrap();
+    let config = path("config.yaml").display().to_string();
+    let args = Args {
+        files: vec![path("solver.yaml")],
+        namespace_labels: Vec::new(),
+        kinds: Some(configured(&config).unwrap()),
+        output: Format::Yaml,
+    };
+    assert!(
+        preview_admission(&args)
+            .unwrap()
+            .contains("managedBy: portcullis.dev/multikueue")
+    );
+    let kinds = args.kinds;
+    let rules = layout("portcullis-system", None, None, true, kinds.unwrap());
+    let rendered = render(&rules).into_iter().map(|layer| layer.object.to_string());
+    assert_eq!(rendered.filter(|object| object.contains("solvers")).count(), 4);
+    assert!(
+        configured(&path("none").display().to_string())
+            .unwrap_err()
+            .contains("none")
+    );
+}
+
 /// Idempotence: what is printed can be applied, and previewed again.
 #[test]
 fn its_own_output_stays_as_it_is() {
@@ -243,6 +315,7 @@ fn files_are_read_and_a_missing_one_is_named() {
     let mut args = Args {
         files: vec![file.clone(), file],
         namespace_labels: Vec::new(),
+        kinds: None,
         output: Format::Table,
     };
     assert_eq!(preview_admission(&args).unwrap().lines().count(), 3);
