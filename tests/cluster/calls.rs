@@ -95,7 +95,10 @@ pub fn plural(kind: &str) -> String {
 pub fn collection(plural: &str, namespace: &str) -> String {
     let group = match plural {
         "deployments" | "statefulsets" | "replicasets" | "daemonsets" => "apis/apps/v1",
-        "jobs" => "apis/batch/v1",
+        "jobs" | "cronjobs" => "apis/batch/v1",
+        "mpijobs" => "apis/kubeflow.org/v2beta1",
+        "pytorchjobs" => "apis/kubeflow.org/v1",
+        "appwrappers" => "apis/workload.codeflare.dev/v1beta2",
         "jobsets" => "apis/jobset.x-k8s.io/v1alpha2",
         "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
         "priorityclasses" => "apis/scheduling.k8s.io/v1",

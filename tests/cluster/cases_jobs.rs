@@ -24,12 +24,11 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// A Job that we dispatch; `spec` is merged into its spec.
+/// A Job as users write it: admission leaves it to us. `spec` is merged into its spec.
 fn job(name: &str, spec: Value) -> Value {
     let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
         "spec": {
-            "managedBy": "portcullis.dev/multikueue",
             "parallelism": 3, "completions": 3, "completionMode": "Indexed",
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "app:1"}]}},
         },

@@ -15,6 +15,7 @@ mod cases_jobs_kinds;
 mod cases_jobs_pure;
 mod cases_mirror;
 mod cases_names;
+mod cases_operators;
 mod cases_placement;
 mod cases_sets;
 mod cases_third;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         cases_third::cases(),
         dispatch::cases(),
         guard::cases(),
+        cases_operators::cases(), // at the end: what they start on the manager stays
     ]
     .into_iter()
     .flatten()
