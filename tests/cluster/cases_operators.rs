@@ -152,6 +152,13 @@ async fn runs_there(rig: &Rig, ns: &str, object: &str, pods: usize, done: &str) 
         })
         .await?;
     ensure!(dispatched(&ended)["status"] == "True", "{}", ended["status"]);
+    let there = rig.seen(At::A, ns, object).await?;
+    ensure!(
+        condition(&ended, done) == condition(&there, done),
+        "here {}, there {}",
+        ended["status"],
+        there["status"]
+    );
     Ok((local, remote))
 }
 
@@ -205,7 +212,6 @@ async fn a_pytorch_job_runs_on_a_worker_only(rig: Arc<Rig>) -> Result<()> {
         made["metadata"]
     );
     let both = runs_there(&rig, ns, object, 3, "Succeeded").await?;
-    rig.until_equal(ns, object).await?;
     let args = ["delete", "-n", ns, object, "--wait=false"];
     rig.cluster(At::Manager).kubectl_with("alice", &args, "").await?;
     gone(&rig, ns, object, both).await
@@ -244,10 +250,10 @@ async fn jobs_made_while_we_are_down_run_nowhere_until_we_are_back(rig: Arc<Rig>
     let batch = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}, "spec": {"template": template("main")},
     });
-    for job in [batch, job_set("one"), mpi_job("one"), pytorch_job("one")] {
+    for job in [batch, job_set("one"), mpi_job("two"), pytorch_job("three")] {
         create(&rig, ns, &job).await?;
     }
-    let objects = ["job/one", "jobset/one", "mpijob/one", "pytorchjob/one"];
+    let objects = ["job/one", "jobset/one", "mpijob/two", "pytorchjob/three"];
     for object in objects {
         let job = rig.seen(At::Manager, ns, object).await?;
         ensure!(

@@ -160,7 +160,7 @@ fn is_served(served: &Served, api: GroupApi) -> bool {
     served.first(api.group, api.versions, api.plural).is_some()
 }
 
-fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
+pub(super) fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
     ApiResource {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -171,7 +171,11 @@ fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource
 }
 
 /// The objects, with the types that a list leaves out.
-async fn list(client: &Client, namespace: &str, resource: &ApiResource) -> anyhow::Result<Vec<Value>> {
+pub(super) async fn list(
+    client: &Client,
+    namespace: &str,
+    resource: &ApiResource,
+) -> anyhow::Result<Vec<Value>> {
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
     let found = api.list(&ListParams::default()).await;
     let found = found.map_err(|error| {

@@ -1,6 +1,7 @@
 //! `portcullis status`: read the clusters with the caller's own rights, and say what is where.
 
 mod gangs;
+mod jobs;
 mod report;
 mod scope;
 
@@ -84,6 +85,7 @@ async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
         notes,
         ..Report::default()
     };
+    let names: Vec<String> = namespaces.iter().map(|seen| seen.name.clone()).collect();
     for Seen {
         name: namespace,
         opted_in,
@@ -117,6 +119,7 @@ async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
         report
             .notes
             .extend(native_gangs(&client, &args.portcullis_namespace).await);
+        report.jobs = jobs::read(&client, &names).await;
         report.gangs = gangs::read(&client, args.namespace.as_deref()).await;
         workers(&client, args, &mut report).await;
     }

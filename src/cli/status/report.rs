@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use super::gangs::GangLine;
+use super::jobs::JobLine;
 use crate::cli::documents;
 use crate::names;
 
@@ -21,6 +22,8 @@ pub struct Report {
     pub pods: Vec<PodLine>,
     /// Pods that run here: from before the opt-in, exempt, or asked for by name in a namespace that is not opted in.
     pub ungated: Vec<UngatedLine>,
+    /// Whole jobs that are dispatched or wait for it.
+    pub jobs: Vec<JobLine>,
     /// Jobs of the namespaces that ask for gangs.
     pub gangs: Vec<GangLine>,
     /// Open remote pods whose local pod is gone.
@@ -219,6 +222,8 @@ impl Report {
             ["NAMESPACE", "POD", "PHASE", "WHY"],
             ungated,
         );
+        let jobs = self.jobs.iter().map(JobLine::cells);
+        part(&mut out, "Whole jobs:", JobLine::COLUMNS, jobs);
         let gangs = self.gangs.iter().map(GangLine::cells);
         part(&mut out, "Gangs:", GangLine::COLUMNS, gangs);
         let orphans = self.orphans.iter().map(|line| {
