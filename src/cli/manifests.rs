@@ -77,11 +77,12 @@ pub fn run(args: &ManifestsArgs) -> anyhow::Result<()> {
 #[must_use]
 pub fn objects(args: &ManifestsArgs) -> Vec<Value> {
     let layers = policies::render(&args.layout());
+    let kinds = args.kinds.unwrap_or_default();
     let webhook = |layer: &Layer| layer.kind == LayerKind::MutatingWebhookConfiguration;
     let (webhooks, policies): (Vec<_>, Vec<_>) = layers.into_iter().partition(webhook);
     let objects = |layers: Vec<Layer>| layers.into_iter().map(|layer| layer.object);
     match args.part {
-        Part::All => [crds(), rbac_manager(&args.namespace)]
+        Part::All => [crds(), rbac_manager(&args.namespace, kinds)]
             .into_iter()
             .flatten()
             .chain(objects(policies))
@@ -89,9 +90,9 @@ pub fn objects(args: &ManifestsArgs) -> Vec<Value> {
             .collect(),
         Part::Policies => objects(policies).collect(),
         Part::Webhooks => objects(webhooks).collect(),
-        Part::RbacManager => rbac_manager(&args.namespace),
-        Part::RbacWorker => rbac_worker(&args.namespace),
-        Part::RbacWorkerNamespaced => rbac_worker_namespaced(&args.namespace, &args.worker_namespace),
+        Part::RbacManager => rbac_manager(&args.namespace, kinds),
+        Part::RbacWorker => rbac_worker(&args.namespace, kinds),
+        Part::RbacWorkerNamespaced => rbac_worker_namespaced(&args.namespace, &args.worker_namespace, kinds),
         Part::Install => super::install::objects(&args.namespace),
     }
 }
@@ -185,12 +186,12 @@ pub fn webhook_service(text: &str) -> Result<(String, String), String> {
 
 /// Namespace, ServiceAccount, ClusterRole and Role on the manager.
 #[must_use]
-pub fn rbac_manager(namespace: &str) -> Vec<Value> {
+pub fn rbac_manager(namespace: &str, kinds: JobKinds) -> Vec<Value> {
     let mut objects = account(namespace);
     objects.extend(rbac::role(
         PORTCULLIS,
         Reach::Cluster,
-        &rbac::manager(),
+        &rbac::manager(kinds),
         namespace,
     ));
     objects.extend(rbac::role(
@@ -204,12 +205,12 @@ pub fn rbac_manager(namespace: &str) -> Vec<Value> {
 
 /// ServiceAccount and ClusterRole on a worker.
 #[must_use]
-pub fn rbac_worker(namespace: &str) -> Vec<Value> {
+pub fn rbac_worker(namespace: &str, kinds: JobKinds) -> Vec<Value> {
     let mut objects = account(namespace);
     objects.extend(rbac::role(
         "portcullis-worker",
         Reach::Cluster,
-        &rbac::worker_cluster(),
+        &rbac::worker_cluster(kinds),
         namespace,
     ));
     objects
@@ -217,7 +218,7 @@ pub fn rbac_worker(namespace: &str) -> Vec<Value> {
 
 /// ServiceAccount and one Role in each of `worker_namespaces`, and in kube-system.
 #[must_use]
-pub fn rbac_worker_namespaced(namespace: &str, worker_namespaces: &[String]) -> Vec<Value> {
+pub fn rbac_worker_namespaced(namespace: &str, worker_namespaces: &[String], kinds: JobKinds) -> Vec<Value> {
     let name = "portcullis-worker";
     let mut objects = account(namespace);
     objects.extend(rbac::role(
@@ -230,7 +231,7 @@ pub fn rbac_worker_namespaced(namespace: &str, worker_namespaces: &[String]) -> 
         objects.extend(rbac::role(
             name,
             Reach::Namespace(one),
-            &rbac::worker_namespace(),
+            &rbac::worker_namespace(kinds),
             namespace,
         ));
     }

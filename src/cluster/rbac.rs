@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::admission::policies::{self, LayerKind};
 use crate::names::{GROUP, PORTCULLIS};
 use crate::workload::Resource;
-use crate::workload::jobs::{GANG_KINDS, JOB_KINDS};
+use crate::workload::jobs::{GANG_KINDS, JobKinds};
 
 /// Some verbs on some resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub struct Right {
     pub why: &'static str,
 }
 
-/// Everywhere on the manager.
+/// Everywhere on the manager, for these kinds of jobs.
 #[must_use]
-pub fn manager() -> Vec<Right> {
+pub fn manager(kinds: JobKinds) -> Vec<Right> {
     let mut rights = vec![
         right(
             "",
@@ -75,7 +75,7 @@ pub fn manager() -> Vec<Right> {
             "own the finalizer where admission demands the right",
         ),
     ];
-    rights.extend(jobs());
+    rights.extend(jobs(kinds));
     rights.extend(gangs());
     // Who may create these is cluster-admin in effect, and create cannot be limited by name: so not create.
     rights.extend(LayerKind::ALL.map(|kind| Right {
@@ -117,16 +117,16 @@ fn by_group(
 }
 
 /// Where whole jobs are dispatched.
-fn jobs() -> Vec<Right> {
-    let kinds = || JOB_KINDS.iter().map(|kind| kind.resource());
+fn jobs(kinds: JobKinds) -> Vec<Right> {
+    let names = || kinds.iter().map(|kind| kind.resource());
     let mut rights = by_group(
-        kinds(),
+        names(),
         "",
         &["get", "list", "watch", "patch", "delete"],
         "see local jobs, commit them, take holds and finalizers off, end those whose time is over",
     );
     rights.extend(by_group(
-        kinds(),
+        names(),
         "/status",
         &["patch"],
         "mirror the remote job's status",
@@ -217,9 +217,9 @@ pub fn own_namespace() -> Vec<Right> {
 /// The Secret that holds the webhook's CA and leaf.
 pub const TLS_SECRET: &str = "portcullis-tls";
 
-/// In one namespace of a worker that takes pods.
+/// In one namespace of a worker that takes pods and these kinds of jobs.
 #[must_use]
-pub fn worker_namespace() -> Vec<Right> {
+pub fn worker_namespace(kinds: JobKinds) -> Vec<Right> {
     let mut rights = vec![
         right("", &["namespaces"], &["get"], "read the namespace's consent"),
         right(
@@ -242,7 +242,7 @@ pub fn worker_namespace() -> Vec<Right> {
         ),
     ];
     rights.extend(by_group(
-        JOB_KINDS.iter().map(|kind| kind.resource()),
+        kinds.iter().map(|kind| kind.resource()),
         "",
         &["get", "list", "watch", "create", "patch", "delete"],
         "the remote jobs",
@@ -252,8 +252,8 @@ pub fn worker_namespace() -> Vec<Right> {
 
 /// Everywhere on a worker, for a policy with `namespaces.create`.
 #[must_use]
-pub fn worker_cluster() -> Vec<Right> {
-    let mut rights = worker_namespace();
+pub fn worker_cluster(kinds: JobKinds) -> Vec<Right> {
+    let mut rights = worker_namespace(kinds);
     rights[0] = right(
         "",
         &["namespaces"],

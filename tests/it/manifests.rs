@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use portcullis::cli::crds::crds;
-use portcullis::cli::manifests::{ManifestsArgs, Part, objects, yaml};
+use portcullis::cli::manifests::{ManifestsArgs, Part, configured, objects, yaml};
 use portcullis::names::NAMESPACE;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const HEADER: &str = "# Generated from the code; `UPDATE=1 cargo test --test it manifests` writes it anew.\n";
 
@@ -29,6 +29,46 @@ fn the_committed_manifests_are_what_the_code_renders() {
         stale.is_empty() || std::env::var_os("UPDATE").is_some(),
         "stale under manifests/: {stale:?}; UPDATE=1 cargo test --test it manifests writes them anew"
     );
+}
+
+/// Kinds of the configuration are in the roles, on the manager and on workers, and nowhere without it.
+#[test]
+fn roles_name_configured_kinds() {
+    let config = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kinds.yaml");
+    let text = "apiVersion: portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nkinds:\n\
+        - {group: batch.example.com, version: v1, kind: Solver, plural: solvers, managedBy: {path: spec.managedBy}, suspend: spec.suspend}\n";
+    std::fs::write(&config, text).unwrap();
+    let kinds = configured(config.to_str().unwrap()).unwrap();
+    let rules = |part, kinds| {
+        let objects = objects(&ManifestsArgs {
+            part,
+            kinds,
+            ..args()
+        });
+        let rules = objects.iter().filter_map(|object| object["rules"].as_array());
+        let solvers = rules
+            .flatten()
+            .filter(|rule| rule["apiGroups"][0] == "batch.example.com");
+        solvers
+            .map(|rule| (rule["resources"].clone(), rule["verbs"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let remote = json!(["get", "list", "watch", "create", "patch", "delete"]);
+    let local = json!(["get", "list", "watch", "patch", "delete"]);
+    for (part, expected) in [
+        (
+            Part::RbacManager,
+            vec![
+                (json!(["solvers"]), local),
+                (json!(["solvers/status"]), json!(["patch"])),
+            ],
+        ),
+        (Part::RbacWorker, vec![(json!(["solvers"]), remote.clone())]),
+        (Part::RbacWorkerNamespaced, vec![(json!(["solvers"]), remote)]),
+    ] {
+        assert_eq!(rules(part, Some(kinds)), expected, "{part:?}");
+        assert_eq!(rules(part, None), [], "{part:?}");
+    }
 }
 
 fn files() -> Vec<(&'static str, Vec<Value>)> {

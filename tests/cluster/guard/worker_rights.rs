@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use portcullis::cli::manifests::{rbac_worker, rbac_worker_namespaced, yaml};
+use portcullis::workload::jobs::JobKinds;
 use portcullis_testbed::{Cluster, wait_for};
 use serde_json::json;
 
@@ -70,14 +71,15 @@ const CLUSTER_WIDE: &[Question] = &[
 async fn per_namespace(rig: Arc<Rig>) -> Result<()> {
     let worker = &rig.world.workers.last().context("a worker")?.cluster;
     worker.kubectl(&["create", "namespace", "team-a"]).await?;
-    let objects = rbac_worker_namespaced("rights-per-namespace", &["team-a".to_owned()]);
+    let objects = rbac_worker_namespaced("rights-per-namespace", &["team-a".to_owned()], JobKinds::BUILT_IN);
     ask(worker, &yaml(&objects)?, "rights-per-namespace", PER_NAMESPACE).await
 }
 
 async fn cluster_wide(rig: Arc<Rig>) -> Result<()> {
     let worker = &rig.world.workers.last().context("a worker")?.cluster;
     // Under a name of its own: the role of the world's own portcullis must stay bound to it.
-    let text = yaml(&rbac_worker("rights-cluster-wide"))?.replace("portcullis-worker", "rights-cluster-wide");
+    let text = yaml(&rbac_worker("rights-cluster-wide", JobKinds::BUILT_IN))?
+        .replace("portcullis-worker", "rights-cluster-wide");
     ask(worker, &text, "rights-cluster-wide", CLUSTER_WIDE).await
 }
 
