@@ -48,7 +48,7 @@ impl Cluster {
         self.start_operator(Part::MpiOperator, operator).await
     }
 
-    /// It does not release its lease at its end; the next one would wait for 20 s.
+    /// It does not release its lease at its end; the next one would wait for 300 s.
     pub(in super::super) async fn forget_mpi_lease(&self) -> Result<()> {
         let leases = self.mpi_leases().await?;
         match leases.delete(ACCOUNT.1, &DeleteParams::default()).await {
