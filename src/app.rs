@@ -109,7 +109,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let facts = Arc::new(Facts {
         namespaces: namespaces.clone(),
         own: args.namespace.clone(),
-        survey,
+        survey: survey.clone(),
     });
     let webhook = Webhook {
         routes: vec![
@@ -149,7 +149,7 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         clients,
         options,
         namespaces,
-        kinds,
+        survey,
         lists,
         shutdown.begin.clone(),
     ));
@@ -214,14 +214,14 @@ async fn reconcile(
     clients: Clients,
     options: controller::Options,
     namespaces: Arc<Namespaces>,
-    kinds: JobKinds,
+    survey: Arc<Survey>,
     lists: Check,
     stop: CancellationToken,
 ) {
     let Some(origin) = origin(&clients, &stop).await else {
         return;
     };
-    let world = Arc::new(World::new(origin, namespaces, kinds));
+    let world = Arc::new(World::new(origin, namespaces, survey));
     let ready = move || lists.met("complete");
     controller::run(clients, world, options, Leading::alone(), ready, stop).await;
 }

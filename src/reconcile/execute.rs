@@ -60,6 +60,8 @@ pub enum Done {
     },
     /// The namespace was read; what it says is kept with the worker.
     Read,
+    /// There was nothing to ask.
+    Nothing,
     /// Gone as far as this answer tells; whoever needs a proof asks for it.
     Absent {
         worker: Arc<str>,
@@ -194,6 +196,7 @@ impl Executor {
             Step::AskConsent { worker, key } => self.ask_consent(worker, key).await,
             Step::ProveLocalGone { key, uid } => self.look_at_local(key, Some(uid)).await,
             Step::LookAtLocal { key } => self.look_at_local(key, None).await,
+            Step::Tell { .. } => Ok(Done::Nothing), // the turn sends it with all other Events
         }
     }
 

@@ -121,6 +121,12 @@ pub enum Step {
     ProveLocalGone { key: PairKey, uid: Arc<str> },
     /// The view of the local object is old: read it again.
     LookAtLocal { key: PairKey },
+    /// Why it waits, by an Event alone: its status has no place for our condition. No call on the pair.
+    Tell {
+        local: LocalTarget,
+        reason: String,
+        message: String,
+    },
 }
 
 impl Step {
@@ -144,6 +150,7 @@ impl Step {
             Self::AskConsent { .. } => "ask-consent",
             Self::ProveLocalGone { .. } => "prove-local-gone",
             Self::LookAtLocal { .. } => "look-at-local",
+            Self::Tell { .. } => "tell",
         }
     }
 
@@ -157,6 +164,7 @@ impl Step {
             | Self::Mirror { local, .. }
             | Self::Fail { local, .. }
             | Self::ReleaseFinalizer { local, .. }
+            | Self::Tell { local, .. }
             | Self::Expire { local } => &local.key,
             Self::Open { remote, .. }
             | Self::Forward { remote, .. }

@@ -1,8 +1,10 @@
 //! A kind of job whose CRD is installed while we run: AppWrapper, without its operator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
 
 use crate::case;
@@ -110,8 +112,60 @@ async fn a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_i
     rig.delete(At::Manager, ns, object).await?;
     rig.until_gone(At::Manager, ns, object, &uid(&local)).await?;
     rig.until_gone(At::A, ns, object, &uid(&remote)).await?;
+    where_managed_by_is_dropped(&rig, ns, name).await?;
     for at in [At::Manager, At::A] {
         rig.delete(at, "", name).await?;
     }
+    Ok(())
+}
+
+/// A schema that keeps all that it does not know says nothing of the operator: the job may run here too.
+async fn where_managed_by_is_dropped(rig: &Rig, ns: &str, name: &str) -> Result<()> {
+    let object = "appwrapper/late";
+    let wrapper = json!({
+        "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "metadata": {"name": "late"},
+        "spec": {"suspend": true, "components": [{"template": {}}]},
+    });
+    let local = rig.create(At::Manager, ns, wrapper).await?;
+    rig.until(At::Manager, ns, object, "suspended", |wrapper| {
+        dispatched(wrapper)["reason"] == "Suspended"
+    })
+    .await?;
+    let mut older = definition(json!({"suspend": {"type": "boolean"}}));
+    older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"] =
+        true.into();
+    rig.patch(
+        At::Manager,
+        "",
+        name,
+        json!({"spec": {"versions": older["spec"]["versions"]}}),
+    )
+    .await?;
+    // Each touch gives it a turn; nothing else does when the schema changes.
+    let mut touches = 0;
+    wait_for("FieldDropped to be told", Duration::from_secs(60), async || {
+        touches += 1;
+        let touch = json!({"metadata": {"annotations": {"example.com/touch": touches.to_string()}}});
+        rig.patch(At::Manager, ns, object, touch).await?;
+        let events = rig.list(At::Manager, ns, "events").await?;
+        let told =
+            |event: &Value| event["reason"] == "FieldDropped" && event["involvedObject"]["name"] == "late";
+        Ok::<_, anyhow::Error>(events.iter().any(told).then_some(()))
+    })
+    .await?;
+    rig.patch(At::Manager, ns, object, json!({"spec": {"suspend": false}}))
+        .await?;
+    let stored = rig.seen(At::Manager, ns, object).await?;
+    ensure!(
+        stored["spec"]["managedBy"] == "portcullis.dev/multikueue",
+        "it looks like ours: {stored}"
+    );
+    rig.delete(At::Manager, ns, object).await?;
+    rig.until_gone(At::Manager, ns, object, &uid(&local)).await?;
+    let writes = rig.writes(At::A, ns)?;
+    ensure!(
+        writes.iter().all(|write| write.name != "late"),
+        "it has a copy: {writes:?}"
+    );
     Ok(())
 }

@@ -72,6 +72,14 @@ pub(super) fn mirrored(
     }
 }
 
+/// Whether its status has a place for our condition.
+pub(super) fn takes_condition(subject: Subject) -> bool {
+    match subject {
+        Subject::Pod => true,
+        Subject::Job(kind) => kind.dispatch().takes_condition,
+    }
+}
+
 /// The patch that says one thing more.
 pub(super) fn said(local: &LocalObject, dispatched: &Dispatched, now: &str) -> Option<Value> {
     match local.key.subject {

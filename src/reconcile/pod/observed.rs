@@ -23,6 +23,8 @@ pub struct Observed {
     pub policy: PolicySeen,
     /// The workload's other objects.
     pub root: RootSeen,
+    /// The manager's schema of this kind has no `managedBy`: its operator there runs the job whatever stands in it.
+    pub runs_here: bool,
     /// What only this process knows.
     pub memory: Memory,
 }
@@ -110,6 +112,36 @@ pub struct Memory {
     pub passing: Option<String>,
     /// Why the manager refused the last write on the pod, in its own words.
     pub write_refused: Option<String>,
+    /// What was told by Events alone.
+    pub told: Option<Told>,
+}
+
+/// What people were told of a local object whose status has no place for our condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// UID of the local object.
+    uid: Arc<str>,
+    /// The last words of each reason.
+    words: BTreeMap<String, String>,
+}
+
+impl Memory {
+    /// Whether this was the last that was told of this reason.
+    pub fn is_told(&self, uid: &Arc<str>, reason: &str, message: &str) -> bool {
+        let told = self.told.as_ref().filter(|told| told.uid == *uid);
+        told.and_then(|told| told.words.get(reason)).map(String::as_str) == Some(message)
+    }
+
+    /// This was told.
+    pub fn tell(&mut self, uid: &Arc<str>, reason: &str, message: &str) {
+        let of_this = self.told.take().filter(|told| told.uid == *uid);
+        let mut told = of_this.unwrap_or_else(|| Told {
+            uid: uid.clone(),
+            words: BTreeMap::new(),
+        });
+        told.words.insert(reason.to_owned(), message.to_owned());
+        self.told = Some(told);
+    }
 }
 
 /// What a worker's Events said of a remote object.

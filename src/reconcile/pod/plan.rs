@@ -85,7 +85,7 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     if let Some((worker, remote)) = newer.filter(|_| !dropped(Fault::Attempt)) {
         if local.committed().is_none() && local.active() {
             let what = "stands there with a later attempt than this pod is at";
-            return placing::unrecorded(local, worker, remote, what, now); // rule 6
+            return placing::unrecorded(observed, local, worker, remote, what, now); // rule 6
         }
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),
@@ -164,8 +164,33 @@ fn local_target(local: &LocalObject) -> LocalTarget {
     }
 }
 
+/// Why it waits, if that does not stand there yet, or was not told yet.
+fn say(observed: &Observed, local: &LocalObject, dispatched: &Dispatched, now: &Now) -> Option<Step> {
+    match manner::takes_condition(local.key.subject) {
+        true => say_in_status(local, dispatched, now),
+        false => tell(observed, local, dispatched),
+    }
+}
+
+/// The same by an Event alone, once for the same words.
+fn tell(observed: &Observed, local: &LocalObject, dispatched: &Dispatched) -> Option<Step> {
+    let Dispatched { reason, message, .. } = dispatched;
+    (!observed.memory.is_told(&local.uid, reason, message)).then(|| Step::Tell {
+        local: local_target(local),
+        reason: reason.clone(),
+        message: message.clone(),
+    })
+}
+
+/// Whether people are told of it by an Event: `kubectl describe` does not show the words of conditions.
+pub fn is_news(dispatched: &Dispatched) -> bool {
+    // On the worker it waits for something only if the worker says for what: `on a: 0/2 nodes are available`.
+    let waits_there = dispatched.reason == "WaitingOnWorker" && dispatched.message.contains(": ");
+    !dispatched.status || dispatched.reason == "WorkerUnreachable" || waits_there
+}
+
 /// The condition line alone, if it does not stand there yet.
-fn say(local: &LocalObject, dispatched: &Dispatched, now: &Now) -> Option<Step> {
+fn say_in_status(local: &LocalObject, dispatched: &Dispatched, now: &Now) -> Option<Step> {
     let patch = manner::said(local, dispatched, &now.wall)?;
     Some(Step::Mirror {
         local: local_target(local),
@@ -193,7 +218,7 @@ fn say_refused(observed: &Observed, local: &LocalObject, status: bool, now: &Now
             local.key.subject.noun()
         ),
     };
-    say(local, &refused, now)
+    say(observed, local, &refused, now)
 }
 
 fn mirror_pod_ips(observed: &Observed) -> bool {

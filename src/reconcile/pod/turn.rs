@@ -195,6 +195,19 @@ impl Turns {
                 self.metrics.opened();
                 End::Again
             }
+            (
+                Step::Tell {
+                    local,
+                    reason,
+                    message,
+                },
+                _,
+            ) => {
+                self.world
+                    .memories
+                    .change(key, |memory| memory.tell(&local.uid, reason, message));
+                End::Again
+            }
             _ => End::Again,
         };
         self.absorb(done);
@@ -234,7 +247,7 @@ impl Turns {
                 });
                 self.drop_remote(&worker, &key, &uid);
             }
-            Done::Read => {}
+            Done::Read | Done::Nothing => {}
             Done::Absent { worker, key, uid } => self.drop_remote(&worker, &key, &uid),
         }
     }

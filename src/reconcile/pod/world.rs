@@ -8,12 +8,14 @@ use std::time::Instant;
 use super::local::{LocalObject, PairKey, Phase, Subject};
 use super::memory::{Deciders, Memories};
 use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
+use crate::admission::Keeps;
 use crate::api::{Colocate, DispatchPolicy};
 use crate::clock::parse_duration;
 use crate::cluster::fleet::{Fleet, Member, same_cluster, twin_of};
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::owners::Owners;
 use crate::cluster::store::ObjectStore;
+use crate::cluster::survey::Survey;
 use crate::cluster::worker::{Worker, not_served};
 use crate::placement::{Candidate, Rejection};
 use crate::reconcile::queue::Queue;
@@ -31,6 +33,8 @@ pub struct World {
     pub kinds: JobKinds,
     /// Those of them that the manager serves, and whether their list is complete.
     jobs: RwLock<BTreeMap<Subject, bool>>,
+    /// Which of them keep `managedBy` on the manager.
+    survey: Arc<Survey>,
     /// The manager's namespaces.
     pub namespaces: Arc<Namespaces>,
     /// ReplicaSets and Deployments.
@@ -49,9 +53,10 @@ pub struct World {
 
 impl World {
     /// An empty world over these namespaces, which the webhook reads too.
-    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>, kinds: JobKinds) -> Self {
+    pub fn new(origin: Arc<str>, namespaces: Arc<Namespaces>, survey: Arc<Survey>) -> Self {
         Self {
-            kinds,
+            kinds: survey.kinds(),
+            survey,
             jobs: RwLock::default(),
             origin,
             locals: ObjectStore::default(),
@@ -89,6 +94,7 @@ impl World {
             workers,
             policy,
             root,
+            runs_here: self.runs_here(key.subject),
             memory,
         })
     }
@@ -135,6 +141,14 @@ impl World {
                 let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
                 jobs.get(&subject).copied().unwrap_or(false)
             }
+        }
+    }
+
+    /// What is not known counts as kept, as at admission.
+    fn runs_here(&self, subject: Subject) -> bool {
+        match subject {
+            Subject::Pod => false,
+            Subject::Job(kind) => self.survey.keeps(kind.resource()) == Keeps::No,
         }
     }
 

@@ -5,7 +5,7 @@ use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, WorkerSeen};
 use super::ended::{expiry, finished};
 use super::opened;
-use super::{Plan, local_target, mirror_pod_ips, say, target, waiting};
+use super::{Plan, local_target, mirror_pod_ips, say, target, tell, waiting};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
 
@@ -89,6 +89,7 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
     let worker = match worker {
         None => {
             return lost(
+                observed,
                 local,
                 committed,
                 "its WorkerCluster is not registered any more",
@@ -98,13 +99,14 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
         Some(worker) => worker,
     };
     if let Some(why) = &worker.lost {
-        return lost(local, committed, why, now);
+        return lost(observed, local, committed, why, now);
     }
     if !worker.synced {
         return Plan::default();
     }
     if worker.cluster_uid != *committed.cluster_uid() {
         return lost(
+            observed,
             local,
             committed,
             "its kubeconfig leads to another cluster than the one that has the pod",
@@ -178,7 +180,7 @@ fn active(
                 .memory
                 .passing
                 .as_ref()
-                .and_then(|words| say(local, &waiting("NotYet", words.as_str()), now));
+                .and_then(|words| say(observed, local, &waiting("NotYet", words.as_str()), now));
             Plan::step(refused.unwrap_or(open)) // once said, the same turn goes on to open
         }
         // Another process may have opened it, and this view of it is older than that of the local object: it is asked live.
@@ -331,7 +333,7 @@ fn fail(local: &LocalObject, reason: &'static str, message: &str, now: &Now) -> 
 }
 
 /// The worker is not usable: Ready=False with our reason, the phase stays (R47).
-fn lost(local: &LocalObject, committed: &Committed, why: &str, now: &Now) -> Plan {
+fn lost(observed: &Observed, local: &LocalObject, committed: &Committed, why: &str, now: &Now) -> Plan {
     if !local.active() && !local.terminating {
         return Plan::default();
     }
@@ -341,16 +343,15 @@ fn lost(local: &LocalObject, committed: &Committed, why: &str, now: &Now) -> Pla
         reason: "WorkerUnreachable".to_owned(),
         message: format!("{}: {why}; its last known state is shown", committed.cluster()),
     };
-    let patch = manner::worker_lost(local, &dispatched, &now.wall);
-    let steps = patch
-        .map(|patch| Step::Mirror {
+    let step = match manner::takes_condition(local.key.subject) {
+        true => manner::worker_lost(local, &dispatched, &now.wall).map(|patch| Step::Mirror {
             local: local_target(local),
             patch: Box::new(patch),
-        })
-        .into_iter()
-        .collect();
+        }),
+        false => tell(observed, local, &dispatched),
+    };
     Plan {
-        steps,
+        steps: step.into_iter().collect(),
         ..Plan::default()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, local_target, mirror_pod_ips, say_refused, target};
+use super::{Plan, is_news, local_target, mirror_pod_ips, say_refused, target, tell};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -40,8 +40,12 @@ pub(super) fn plan(
         message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
+    let told = (!manner::takes_condition(local.key.subject) && is_news(&dispatched))
+        .then(|| tell(observed, local, &dispatched))
+        .flatten();
+    let steps = forward.into_iter().chain(mirrored).chain(told).chain(take_back);
     Plan {
-        steps: forward.into_iter().chain(mirrored).chain(take_back).collect(),
+        steps: steps.collect(),
         look_again,
         ..Plan::default()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, local_target, say, say_refused, target, waiting};
+use super::{Plan, local_target, say, say_in_status, say_refused, target, tell, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
 use crate::reconcile::faults::{Fault, dropped};
@@ -15,6 +15,10 @@ use crate::words::few;
 
 /// A pod may have any number of gates.
 const GATES_SHOWN: usize = 5;
+/// As admission calls it.
+const FIELD_DROPPED: &str = "FieldDropped";
+/// Nobody tells when a schema has the field.
+const SCHEMA: Duration = Duration::from_secs(30);
 
 pub(super) fn plan(
     observed: &Observed,
@@ -37,7 +41,8 @@ pub(super) fn plan(
     }
     if let Some((worker, remote)) = opened {
         let what = "runs there, though this pod has not recorded it";
-        return unrecorded(local, worker, remote, what, now).and_look_in(Some(Duration::from_secs(2))); // rule 4
+        return unrecorded(observed, local, worker, remote, what, now)
+            .and_look_in(Some(Duration::from_secs(2))); // rule 4
     }
     if let Some((worker, remote)) = copies
         .iter()
@@ -49,18 +54,21 @@ pub(super) fn plan(
             unchanged: None,
         }); // rule 5
     }
+    if observed.runs_here {
+        return leave(observed, local, copies);
+    }
     let rules = match rules(observed) {
         Ok(rules) => rules,
-        Err((reason, message)) => return withdraw(local, copies, reason, message, now),
+        Err((reason, message)) => return withdraw(observed, local, copies, reason, message, now),
     };
     if local.suspended {
         let message = "is suspended; it is dispatched once it is resumed";
-        return withdraw(local, copies, "Suspended", message.to_owned(), now);
+        return withdraw(observed, local, copies, "Suspended", message.to_owned(), now);
     }
     if !local.other_gates.is_empty() {
         let gates = few(&local.other_gates, GATES_SHOWN);
         let message = format!("waits for other scheduling gates: {gates}");
-        return withdraw(local, copies, "WaitingForGates", message, now);
+        return withdraw(observed, local, copies, "WaitingForGates", message, now);
     }
     if !dropped(Fault::HeldName)
         && let Some(plan) = name_is_held(observed, local, now)
@@ -95,6 +103,7 @@ fn rules(observed: &Observed) -> Result<&PolicyRules, (&'static str, String)> {
 
 /// Nothing new is placed: ready copies are given up, and the pod says why it waits.
 fn withdraw(
+    observed: &Observed,
     local: &LocalObject,
     copies: &[(&WorkerSeen, &RemoteObject)],
     reason: &'static str,
@@ -105,7 +114,29 @@ fn withdraw(
         return plan;
     }
     Plan {
-        steps: say(local, &waiting(reason, message), now).into_iter().collect(),
+        steps: say(observed, local, &waiting(reason, message), now)
+            .into_iter()
+            .collect(),
+        ..Plan::default()
+    }
+}
+
+/// A job that its operator on the manager runs, as the schema there has no `managedBy`, must have no copy. That operator owns
+/// the job's status, so it is told by an Event.
+fn leave(observed: &Observed, local: &LocalObject, copies: &[(&WorkerSeen, &RemoteObject)]) -> Plan {
+    if let Some(plan) = give_up(local, copies) {
+        return plan;
+    }
+    let message = format!(
+        "{} has no field for managedBy on this cluster, so its operator here may run the job, and it gets no copy; install a newer {}",
+        local.key.subject.noun(),
+        local.key.subject.argument()
+    );
+    Plan {
+        steps: tell(observed, local, &waiting(FIELD_DROPPED, message))
+            .into_iter()
+            .collect(),
+        look_again: Some(SCHEMA),
         ..Plan::default()
     }
 }
@@ -142,6 +173,7 @@ fn give_up(local: &LocalObject, copies: &[(&WorkerSeen, &RemoteObject)]) -> Opti
 /// or restored one of the two clusters; the condition carries the version, so it is only ever written to a pod that
 /// really has not recorded it.
 pub(super) fn unrecorded(
+    observed: &Observed,
     local: &LocalObject,
     worker: &WorkerSeen,
     remote: &RemoteObject,
@@ -163,7 +195,7 @@ pub(super) fn unrecorded(
     Plan {
         steps: [look]
             .into_iter()
-            .chain(say(local, &waiting("UnrecordedCopy", message), now))
+            .chain(say(observed, local, &waiting("UnrecordedCopy", message), now))
             .collect(),
         ..Plan::default()
     }
@@ -210,7 +242,7 @@ fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<P
         ),
         (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
     };
-    let steps = say(local, &message, now).into_iter().collect();
+    let steps = say(observed, local, &message, now).into_iter().collect();
     Some(Plan {
         steps,
         ..Plan::default()
@@ -237,7 +269,7 @@ fn place(
         "TakenBack",
         "its copy was taken back; the next cluster is looked for",
     );
-    if let Some(step) = say(local, &taken_back, now).filter(|_| local.seen_open) {
+    if let Some(step) = say_in_status(local, &taken_back, now).filter(|_| local.seen_open) {
         return Plan::step(step);
     }
     let root = match (&observed.root.fixed, observed.root.deciding) {
@@ -258,7 +290,7 @@ fn place(
                 message,
                 retry_in,
             } => {
-                return withdraw(local, copies, reason, message, now).and_look_in(retry_in);
+                return withdraw(observed, local, copies, reason, message, now).and_look_in(retry_in);
             }
         },
     };
@@ -279,7 +311,7 @@ fn place(
         return plan; // another cluster was chosen
     }
     if let Some(passing) = &observed.memory.passing
-        && let Some(step) = say(local, &waiting("NotYet", passing.as_str()), now)
+        && let Some(step) = say(observed, local, &waiting("NotYet", passing.as_str()), now)
     {
         return Plan::step(step);
     }
@@ -294,7 +326,7 @@ fn place(
                 Subject::Pod => "InvalidPod",
                 Subject::Job(_) => "InvalidJob",
             };
-            let steps = say(local, &waiting(reason, unreadable.to_string()), now)
+            let steps = say(observed, local, &waiting(reason, unreadable.to_string()), now)
                 .into_iter()
                 .collect();
             Plan {

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::Turns;
 use crate::names;
+use crate::pod::mirror::Dispatched;
 use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
 use crate::reconcile::pod::local::PairKey;
 use crate::reconcile::pod::observed::{Observed, Verdict};
-use crate::reconcile::pod::plan::WRITE_REFUSED;
+use crate::reconcile::pod::plan::{WRITE_REFUSED, is_news};
 use crate::reconcile::step::{ENDED_HERE, Step};
 use crate::reconcile::turns::{Turn, pause};
 
@@ -123,6 +124,7 @@ impl Turns {
             Step::Expire { .. } => {
                 Note::normal("Expired", "ended long enough ago for its ttlSecondsAfterFinished")
             }
+            Step::Tell { reason, message, .. } => Note::warning(reason, message.as_str()),
             Step::Mirror { patch, .. } => match waits(patch) {
                 Some((reason, message)) => Note::warning(&reason, message),
                 None => return,
@@ -144,17 +146,17 @@ impl Turns {
     }
 }
 
-/// Why a pod waits, here or on its worker, if this patch says so: `kubectl describe` shows Events, not the words of
-/// conditions.
+/// Why a pod waits, here or on its worker, if this patch says so.
 fn waits(patch: &Value) -> Option<(String, String)> {
     let conditions = patch.pointer("/status/conditions")?.as_array()?;
     let ours = conditions
         .iter()
         .find(|condition| condition["type"] == names::DISPATCHED)?;
     let text = |key: &str| ours[key].as_str().map(str::to_owned);
-    let (reason, message) = (text("reason")?, text("message")?);
-    // On the worker it waits for something only if the worker says for what: `on a: 0/2 nodes are available`.
-    let waits_there = reason == "WaitingOnWorker" && message.contains(": ");
-    let is_news = ours["status"] == "False" || reason == "WorkerUnreachable" || waits_there;
-    is_news.then_some((reason, message))
+    let said = Dispatched {
+        status: ours["status"] == "True",
+        reason: text("reason")?,
+        message: text("message")?,
+    };
+    is_news(&said).then_some((said.reason, said.message))
 }

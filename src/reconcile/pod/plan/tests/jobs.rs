@@ -1,12 +1,19 @@
 //! What there is of jobs only: suspend follows, and time ends them.
 
+use std::time::Instant;
+
 use expect_test::expect;
 
 use super::super::super::local::Subject;
-use super::check_of;
-use crate::workload::jobs::{BatchJob, JobSet};
+use super::super::super::observed::Heard;
+use super::view::View;
+use super::{check_of, words};
+use crate::reconcile::step::Step;
+use crate::workload::jobs::{BatchJob, JobSet, RayJob};
 
 const JOB: Subject = Subject::Job(&BatchJob);
+/// Its status has no place for our condition.
+const RAY: Subject = Subject::Job(&RayJob);
 
 #[test]
 fn a_suspended_job_waits_and_a_ready_copy_of_it_is_given_up() {
@@ -109,4 +116,78 @@ fn an_ended_job_goes_when_its_time_is_over_if_nobody_else_does_it() {
         "L committed a/u1 ended expires 3600; a: R u1 opened ended; b: -",
         expect!["nothing"],
     );
+}
+
+#[test]
+fn a_kind_without_conditions_is_told_by_events_each_reason_once() {
+    for (view, lines) in [
+        ("L other-gate; a: -; b: -", "tell Suspended"),
+        ("L; a: -; b: -; no policy", "tell PolicyNotFound"),
+        (
+            "L; a: - refuses; b: - refuses",
+            "tell NoClusterTakesIt\nagain in 2s",
+        ),
+        ("L; a: -; b: -; manager refused", "tell WriteRefused"),
+        (
+            "L committed a/u1; a: R u1 opened lost; b: -",
+            "tell WorkerUnreachable",
+        ),
+    ] {
+        let mut view = View::of(RAY, view);
+        let plan = view.plan();
+        assert_eq!(words::lines(&plan), lines);
+        let [
+            Step::Tell {
+                local,
+                reason,
+                message,
+            },
+        ] = &plan.steps[..]
+        else {
+            panic!("one thing is told");
+        };
+        view.memory.tell(&local.uid, reason, "other words");
+        assert_eq!(words::lines(&view.plan()), lines, "{message}");
+        view.memory.tell(&local.uid, reason, message);
+        view.memory.tell(&local.uid, "Another", message);
+        assert!(!words::lines(&view.plan()).contains("tell"), "{message}");
+        // What was told of an earlier job of this name was told of another job.
+        view.memory.tell(&"L0".into(), reason, message);
+        assert_eq!(words::lines(&view.plan()), lines, "{message}");
+    }
+}
+
+#[test]
+fn what_a_worker_says_of_a_copy_is_told_where_there_are_no_conditions() {
+    let mut view = View::of(RAY, "L committed a/u1; a: R u1 opened; b: -");
+    assert_eq!(words::lines(&view.plan()), "nothing", "it says nothing");
+    view.memory.heard = Some(Heard {
+        remote: "u1".into(),
+        warning: Some("FailedCreate: no room".to_owned()),
+        at: Instant::now(),
+        same: 0,
+    });
+    assert_eq!(words::lines(&view.plan()), "tell WaitingOnWorker");
+}
+
+/// Where the schema drops `managedBy`, the operator of the manager runs the job and owns its status.
+#[test]
+fn a_job_that_runs_here_gets_no_copy_and_is_told_by_an_event() {
+    for subject in [JOB, RAY] {
+        check_of(
+            subject,
+            "L; a: -; b: -; runs here",
+            expect!["tell FieldDropped\nagain in 30s"],
+        );
+        check_of(
+            subject,
+            "L; a: R u1 gated; b: -; runs here",
+            expect!["give the attempt up, attempt 1 [L uid rv]"],
+        );
+        check_of(
+            subject,
+            "L attempt 1; a: R u1 gated; b: -; runs here",
+            expect!["delete u1 on a [uid]: of an earlier attempt"],
+        );
+    }
 }

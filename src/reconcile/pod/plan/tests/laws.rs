@@ -184,6 +184,11 @@ fn absorb(view: &mut View, step: &Step) {
         Step::ProveLocalGone { uid, .. } => {
             view.memory.local_gone.insert(uid.clone());
         }
+        Step::Tell {
+            local,
+            reason,
+            message,
+        } => view.memory.tell(&local.uid, reason, message),
         Step::LookAtLocal { .. } | Step::AskConsent { .. } => {}
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::local::Subject;
 use crate::names;
-use crate::workload::jobs::JobKind;
+use crate::workload::jobs::{JobKind, Written};
 use crate::{job, pod};
 
 /// The manager's object.
@@ -86,6 +86,10 @@ fn local_job(kind: &dyn JobKind, has: &dyn Fn(&str) -> bool) -> Value {
         },
         "status": {},
     });
+    if kind.dispatch().written == Written::Kueues {
+        job["spec"]["managedBy"] = names::KUEUES_MANAGER.into();
+        job["metadata"]["annotations"][names::DISPATCHED_BY] = names::GATE.into();
+    }
     if has("ungated") {
         job["spec"]["managedBy"] = Value::Null;
     }

@@ -12,7 +12,7 @@
 //!   `stale` (made from an older spec), `loose` (a gated job that is not suspended), `suspended`, `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
 //!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
 //! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`,
-//!   `manager refused`), `siblings scheduled`, `siblings on b`, and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
+//!   `manager refused`), `siblings scheduled`, `siblings on b`, `runs here` (the manager's schema drops `managedBy`), and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +38,7 @@ pub(super) struct View {
     unready_since: Option<(Arc<str>, Duration)>,
     siblings_scheduled: bool,
     siblings_on: Option<Arc<str>>,
+    runs_here: bool,
     began: Instant,
 }
 
@@ -72,6 +73,7 @@ impl View {
             unready_since: None,
             siblings_scheduled: false,
             siblings_on: None,
+            runs_here: false,
             began: Instant::now(),
         };
         for part in parts {
@@ -145,6 +147,7 @@ impl View {
                     ..rules()
                 });
             }
+            ["runs", "here"] => self.runs_here = true,
             ["siblings", "scheduled"] => self.siblings_scheduled = true,
             ["siblings", "on", cluster] => self.siblings_on = Some(cluster.into()),
             ["keep", time] => {
@@ -213,6 +216,7 @@ impl View {
                 fixed: self.siblings_on.clone(),
                 ..RootSeen::default()
             },
+            runs_here: self.runs_here,
             memory,
         }
     }

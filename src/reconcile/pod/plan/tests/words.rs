@@ -160,6 +160,7 @@ fn words(step: &Step) -> String {
         }
         Step::ProveLocalGone { uid, .. } => format!("ask the manager whether {uid} is gone"),
         Step::LookAtLocal { .. } => "look at L".to_owned(),
+        Step::Tell { reason, .. } => format!("tell {reason}"),
     }
 }
 
