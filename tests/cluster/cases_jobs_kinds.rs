@@ -12,21 +12,29 @@ use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, condition, dispatched, uid};
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(
-        a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_is_dropped
-    )]
+    vec![
+        case!(a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_is_dropped),
+        case!(a_kind_without_conditions_says_by_events_why_it_waits),
+    ]
 }
 
-/// The CRD, with these fields in its spec.
+/// The CRD of AppWrapper, with these fields in its spec.
 fn definition(fields: Value) -> Value {
+    definition_of(["workload.codeflare.dev", "v1beta2", "AppWrapper"], fields)
+}
+
+fn definition_of([group, version, kind]: [&str; 3], fields: Value) -> Value {
+    let singular = kind.to_lowercase();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "appwrappers.workload.codeflare.dev"},
+        "metadata": {"name": format!("{singular}s.{group}")},
         "spec": {
-            "group": "workload.codeflare.dev", "scope": "Namespaced",
-            "names": {"plural": "appwrappers", "singular": "appwrapper", "kind": "AppWrapper", "listKind": "AppWrapperList"},
+            "group": group, "scope": "Namespaced",
+            "names": {
+                "plural": format!("{singular}s"), "singular": singular, "kind": kind, "listKind": format!("{kind}List"),
+            },
             "versions": [{
-                "name": "v1beta2", "served": true, "storage": true, "subresources": {"status": {}},
+                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {
                     "spec": {"type": "object", "properties": fields},
                     "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -168,4 +176,40 @@ async fn where_managed_by_is_dropped(rig: &Rig, ns: &str, name: &str) -> Result<
         "it has a copy: {writes:?}"
     );
     Ok(())
+}
+
+/// RayJob, on the manager only and without its operator.
+async fn a_kind_without_conditions_says_by_events_why_it_waits(rig: Arc<Rig>) -> Result<()> {
+    let (ns, object) = ("jobs-told", "rayjob/train");
+    let name = "customresourcedefinition/rayjobs.ray.io";
+    rig.on_a(ns).await?;
+    rig.create(
+        At::Manager,
+        "",
+        definition_of(["ray.io", "v1", "RayJob"], fields(true)),
+    )
+    .await?;
+    rig.until(At::Manager, "", name, "established", |definition| {
+        condition(definition, "Established")["status"] == "True"
+    })
+    .await?;
+    let job = json!({
+        "apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "train"}, "spec": {"suspend": true},
+    });
+    let local = rig.create(At::Manager, ns, job).await?;
+    ensure!(
+        local["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue",
+        "{local}"
+    );
+    rig.until_event(ns, "train", "Suspended", "once it is resumed")
+        .await?;
+    rig.patch(At::Manager, ns, object, json!({"spec": {"suspend": false}}))
+        .await?;
+    rig.until_event(ns, "train", "NoClusterTakesIt", "does not serve rayjobs.ray.io")
+        .await?;
+    let stored = rig.seen(At::Manager, ns, object).await?;
+    ensure!(stored["status"].is_null(), "its status is not ours: {stored}");
+    rig.delete(At::Manager, ns, object).await?;
+    rig.until_gone(At::Manager, ns, object, &uid(&local)).await?;
+    rig.delete(At::Manager, "", name).await
 }
