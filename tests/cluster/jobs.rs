@@ -18,6 +18,9 @@ fn shown(job: &Value) -> Value {
     }
     if let Some(conditions) = status["conditions"].as_array_mut() {
         conditions.retain(|condition| condition["type"] != "portcullis.dev/Dispatched");
+        if conditions.is_empty() {
+            status["conditions"] = Value::Null; // a worker's operator may have written none yet
+        }
     }
     status
 }
