@@ -93,7 +93,7 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// The gang of a job that was started anew so often: native groups have another name each time.
+    /// The gang with the native group's name of this number; the first that is free is taken.
     #[must_use]
     pub fn of_attempt(mut self, back_end: BackEnd, attempt: u32) -> Self {
         self.marks.pods = templates::pod_mark(back_end, &self.pod_group, attempt);

@@ -120,7 +120,7 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         if told.contains_key(&topic) || tokens < note.at_least {
             continue;
         }
-        tokens -= 1.0;
+        tokens = (tokens - 1.0).max(0.0); // warnings are told even then
         let event = event(object, note, Timestamp::now());
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let events = Api::<Event>::namespaced(client.clone(), &namespace);
