@@ -41,8 +41,15 @@ async fn a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes(rig: Ar
     rig.must_be_held("taken", "mpijob/job").await?;
     let after = rig.get("taken", &group, state).await?;
     ensure!(before == after, "{before} {after}");
+    let status = rig.status("taken").await?;
+    ensure!(
+        says(&status, "job", &["Conflict", "PodGroupConflict:"]),
+        "{status}"
+    );
     rig.delete("taken", &group).await?;
     rig.await_running("taken", "job", 3).await?;
+    let status = rig.status("taken").await?;
+    ensure!(says(&status, "job", &["Running", "-"]), "{status}");
     rig.await_value("taken", &group, "{.spec.minMember}", "3").await
 }
 

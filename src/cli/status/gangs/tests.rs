@@ -228,6 +228,7 @@ fn what_is_wrong_comes_before_what_is_worth_knowing() {
     let why = said(&both, &seen);
     assert!(why.starts_with("Running QueueIgnored: "), "{why}");
     seen.hear(event(1, "UnknownPriorityClass", "there is no high"));
+    seen.hear(event(2, "PodGroupCreated", "in the same turn"));
     assert_eq!(
         said(&both, &seen),
         "Running UnknownPriorityClass: there is no high"

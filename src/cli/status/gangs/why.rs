@@ -170,7 +170,8 @@ fn only_told(now: &Situation<'_>) -> Option<Cause> {
             }
             "WaitingForGang" => now.is_native && now.stands && now.state == State::Waiting,
             "NotGangScheduled" => !now.is_marked && now.state == State::Suspended && now.has_fixed_templates,
-            "UnknownPriorityClass" => is_last && !now.knows_classes,
+            // It is told with each turn, so before what was done in it.
+            "UnknownPriorityClass" => now.gang.is_some() && !now.knows_classes,
             _ => false,
         }
     };
