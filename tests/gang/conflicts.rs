@@ -41,8 +41,15 @@ async fn a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes(rig: Ar
     rig.must_be_held("taken", "mpijob/job").await?;
     let after = rig.get("taken", &group, state).await?;
     ensure!(before == after, "{before} {after}");
+    let status = rig.status("taken").await?;
+    ensure!(
+        says(&status, "job", &["Conflict", "PodGroupConflict:"]),
+        "{status}"
+    );
     rig.delete("taken", &group).await?;
     rig.await_running("taken", "job", 3).await?;
+    let status = rig.status("taken").await?;
+    ensure!(says(&status, "job", &["Running", "-"]), "{status}");
     rig.await_value("taken", &group, "{.spec.minMember}", "3").await
 }
 
@@ -163,7 +170,9 @@ async fn a_job_that_adopts_a_group_waits_for_it(rig: Arc<Rig>) -> Result<()> {
         rig.await_running(namespace, "job", 3).await?;
         let status = rig.status(namespace).await?;
         ensure!(
-            status.contains("Running") && !status.contains("WaitingForPodGroup"),
+            status.contains("Running")
+                && !status.contains("WaitingForPodGroup")
+                && !status.contains("opted in"),
             "{status}"
         );
     }
@@ -204,5 +213,37 @@ async fn whoever_edits_a_group_by_hand_is_named(rig: Arc<Rig>) -> Result<()> {
             "{status}"
         );
     }
+    // Undone, nothing is said any more; and what runs is listed though no gangs are asked for any more.
+    let undone = json!({"metadata": {"annotations": {"portcullis.dev/stand-down": null}}});
+    let patch = json!({"spec": {"minMember": 3}}).to_string();
+    let group = format!("{GROUP}/one");
+    rig.kubectl(&[
+        "patch",
+        &group,
+        "-n=edit",
+        "--type=merge",
+        "--field-manager=jane",
+        "-p",
+        &patch,
+    ])
+    .await?;
+    rig.merge("edit", "mpijob/one", &undone).await?;
+    let status = rig.status("edit").await?;
+    ensure!(says(&status, "one", &["Running", "-"]), "{status}");
+    rig.kubectl(&["label", "namespace", "edit", "portcullis.dev/gang-"])
+        .await?;
+    for args in [&["-n", "edit"][..], &[]] {
+        let status = super::rig::status(&rig.world, args).await?;
+        let left = ["Running", "its"];
+        ensure!(says(&status, "one", &left), "{status}");
+    }
     Ok(())
+}
+
+/// Whether the line of this MPIJob has this state and first word of why.
+fn says(status: &str, job: &str, end: &[&str]) -> bool {
+    let mut lines = status
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.any(|words| words.get(1..3) == Some(&["MPIJob", job]) && words.get(5..7) == Some(end))
 }

@@ -246,7 +246,7 @@ impl Report {
             created,
         );
         if out.is_empty() {
-            out.push_str("No pods.\n");
+            out.push_str("Nothing to show: no pods that are dispatched, no gangs.\n");
         }
         out
     }
