@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::gang::{DeleteOnFinish, ElasticMin, GangSettings, NameStyle};
 use crate::names;
+use crate::words::nearest;
 
 /// `kind` of the file.
 const KIND: &str = "PortcullisConfiguration";
@@ -121,16 +122,7 @@ fn unknown_keys(given: &Value, known: &Value, path: &str) -> Result<(), ConfigEr
         match known.get(key) {
             Some(below) => unknown_keys(value, below, &field)?,
             None => {
-                let nearest = known
-                    .keys()
-                    .map(|known| {
-                        (
-                            strsim::jaro_winkler(&known.to_lowercase(), &key.to_lowercase()),
-                            known,
-                        )
-                    })
-                    .filter(|(likeness, _)| *likeness > 0.7)
-                    .max_by(|(a, _), (b, _)| a.total_cmp(b));
+                let nearest = nearest(key, known.keys().map(String::as_str));
                 let hint = nearest.map_or_else(
                     || {
                         format!(
@@ -138,7 +130,7 @@ fn unknown_keys(given: &Value, known: &Value, path: &str) -> Result<(), ConfigEr
                             known.keys().cloned().collect::<Vec<_>>().join(", ")
                         )
                     },
-                    |(_, known)| format!("; did you mean {known}?"),
+                    |known| format!("; did you mean {known}?"),
                 );
                 return Err(ConfigError::Unknown { field, hint });
             }
