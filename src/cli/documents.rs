@@ -319,11 +319,8 @@ mod tests {
         assert_eq!(error.to_string(), "read /nowhere/pod.yaml");
         assert!(error.source().is_some());
         let folder = std::env::temp_dir();
-        let error = read(&folder).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("{} is a folder; name the files in it", folder.display())
-        );
+        let said = read(&folder).unwrap_err().to_string();
+        assert!(said.ends_with(" is a folder; name the files in it"), "{said}");
     }
 
     #[test]
