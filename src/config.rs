@@ -92,8 +92,12 @@ impl Configuration {
         let known =
             serde_json::to_value(File::default()).map_err(|error| invalid("(file)", error.to_string()))?;
         unknown_keys(&given, &known, "")?;
-        let file: File = serde_path_to_error::deserialize(&given)
-            .map_err(|error| invalid(&error.path().to_string(), error.inner().to_string()))?;
+        let file: File = serde_path_to_error::deserialize(&given).map_err(|error| {
+            invalid(
+                &error.path().to_string(),
+                in_our_words(&error.inner().to_string()),
+            )
+        })?;
         let expected = format!("{}/v1alpha1", names::GROUP);
         for (field, found, allowed) in [
             ("apiVersion", &file.api_version, expected.as_str()),
@@ -104,6 +108,16 @@ impl Configuration {
             }
         }
         file.gang.try_into()
+    }
+}
+
+/// What serde says of a value that is none of several.
+fn in_our_words(said: &str) -> String {
+    match said.strip_prefix("unknown variant ") {
+        Some(rest) => {
+            format!("found {}", rest.replacen(", expected ", ", allowed is ", 1)).replace('`', "\"")
+        }
+        None => said.to_owned(),
     }
 }
 
@@ -291,6 +305,10 @@ mod tests {
             (
                 "gang: {gangAll: 7}",
                 "gang.gangAll: invalid type: integer `7`, expected a boolean",
+            ),
+            (
+                "gang: {elasticMin: all}",
+                "gang.elasticMin: found \"all\", allowed is \"policy\" or \"upstream\"",
             ),
             (
                 "gang: {holdTimeout: soon}",
