@@ -50,6 +50,8 @@ pub enum UnreadableDocument {
         #[source]
         source: std::io::Error,
     },
+    #[error("{0} is a folder; name the files in it")]
+    Folder(String),
     #[error("{file} is neither YAML nor JSON: {problem}")]
     Syntax { file: String, problem: String },
     #[error("{place}: found {found}, expected an object with apiVersion and kind")]
@@ -79,6 +81,7 @@ pub fn read(file: &Path) -> Result<Source, UnreadableDocument> {
     };
     match text {
         Ok(text) => Ok(Source { name, text }),
+        Err(_) if file.is_dir() => Err(UnreadableDocument::Folder(name)),
         Err(source) => Err(UnreadableDocument::Read { file: name, source }),
     }
 }
@@ -349,6 +352,9 @@ mod tests {
         let error = read(Path::new("/nowhere/pod.yaml")).unwrap_err();
         assert_eq!(error.to_string(), "read /nowhere/pod.yaml");
         assert!(error.source().is_some());
+        let folder = std::env::temp_dir();
+        let said = read(&folder).unwrap_err().to_string();
+        assert!(said.ends_with(" is a folder; name the files in it"), "{said}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Events that users see with `kubectl describe`: sent beside the work, each once in a while, never in its way.
+//! Events that users see with `kubectl describe`: sent beside the work, reasons once in a while, never in its way.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::words::chain;
 
 /// An Event that waits is dropped when this many wait already.
 const WAITING: usize = 1024;
-/// The same words on the same object are told again after this time.
+/// The same words on the same object are told again after this time; what was done, each time.
 const AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// An Event is called by its object and a time.
 const LONGEST_NAME: usize = 230;
@@ -33,16 +33,19 @@ pub struct Note {
     warning: bool,
     /// It is only dropped while so many Events may be sent at once, or fewer.
     at_least: f64,
+    /// Each time counts, though the words are the same.
+    is_act: bool,
     reason: String,
     message: String,
 }
 
 impl Note {
-    /// Nothing to worry about: something was done.
+    /// Nothing to worry about: something was done. What is done again is told again.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
         Self {
             warning: false,
             at_least: FOR_REASONS,
+            is_act: true,
             reason: reason.to_owned(),
             message: message.into(),
         }
@@ -52,6 +55,7 @@ impl Note {
     pub fn reason(reason: &str, message: impl Into<String>) -> Self {
         Self {
             at_least: 1.0,
+            is_act: false,
             ..Self::normal(reason, message)
         }
     }
@@ -61,6 +65,7 @@ impl Note {
         Self {
             warning: true,
             at_least: f64::NEG_INFINITY,
+            is_act: false,
             reason: reason.to_owned(),
             message: message.into(),
         }
@@ -117,7 +122,8 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             .map(part)
             .join("/");
         let topic = (about, format!("{}: {}", note.reason, note.message));
-        if told.contains_key(&topic) || tokens < note.at_least {
+        let is_repeat = !note.is_act && told.contains_key(&topic);
+        if is_repeat || tokens < note.at_least {
             continue;
         }
         tokens = (tokens - 1.0).max(0.0); // warnings are told even then
@@ -240,6 +246,36 @@ mod tests {
             "of what is in no namespace"
         );
         assert_eq!(cluster.type_.as_deref(), Some("Normal"));
+    }
+
+    #[tokio::test]
+    async fn what_was_done_is_told_each_time_and_reasons_once_in_a_while() {
+        use std::convert::Infallible;
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        use kube::client::Body;
+
+        for (note, events) in [
+            (Note::normal("PodGroupCreated", "made PodGroup train"), 2),
+            (Note::reason("WaitingForGang", "for pods"), 1),
+            (Note::warning("NoPods", "no pod"), 1),
+        ] {
+            let sent = Arc::new(AtomicUsize::new(0));
+            let count = sent.clone();
+            let answer = move |_: http::Request<Body>| {
+                count.fetch_add(1, Ordering::Relaxed);
+                let body = Body::from(serde_json::to_vec(&Event::default()).unwrap());
+                async move { Ok::<_, Infallible>(http::Response::builder().status(201).body(body).unwrap()) }
+            };
+            let (notes, send) = Notes::new(Client::new(tower::service_fn(answer), "default"));
+            for _ in 0..2 {
+                notes.about(ObjectReference::default(), note.clone());
+            }
+            drop(notes);
+            send.await;
+            assert_eq!(sent.load(Ordering::Relaxed), events, "{note:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
