@@ -112,7 +112,8 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
     let mut told: HashMap<(String, String), Instant> = HashMap::new();
     let mut tokens = BURST;
     let mut filled = Instant::now();
-    while let Some((object, note)) = waiting.recv().await {
+    while let Some((object, mut note)) = waiting.recv().await {
+        shorten(&mut note.message);
         let now = Instant::now();
         tokens = (tokens + now.duration_since(filled).as_secs_f64() * PER_SECOND).min(BURST);
         filled = now;
@@ -134,7 +135,16 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             Ok(()) => {
                 told.insert(topic, now);
             }
-            Err(error) => tracing::debug!(
+            // What is told of a namespace that goes is missed by nobody.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+                tracing::debug!(
+                    about = topic.0,
+                    reason = event.reason,
+                    words = status.message,
+                    "event not sent"
+                );
+            }
+            Err(error) => tracing::warn!(
                 about = topic.0,
                 reason = event.reason,
                 error = chain(&error),
@@ -175,6 +185,8 @@ fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
         .chars()
         .take(LONGEST_NAME)
         .collect();
+    // A name that is cut may end in what cannot stand before a dot.
+    let name = name.trim_end_matches(['-', '.']);
     Event {
         metadata: ObjectMeta {
             name: Some(format!("{name}.{:x}", now.as_nanosecond())),
@@ -184,7 +196,7 @@ fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
         type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
         action: Some(note.reason.clone()),
         reason: Some(note.reason),
-        note: Some(shortened(note.message)),
+        note: Some(note.message),
         regarding: Some(about),
         event_time: Some(MicroTime(now)),
         reporting_controller: Some(names::PORTCULLIS.to_owned()),
@@ -194,13 +206,8 @@ fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
 }
 
 /// The API takes at most 1024 bytes.
-fn shortened(mut message: String) -> String {
-    let mut end = 1000.min(message.len());
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    message.truncate(end);
-    message
+fn shorten(message: &mut String) {
+    message.truncate(message.floor_char_boundary(1000));
 }
 
 #[cfg(test)]
@@ -239,6 +246,10 @@ mod tests {
             (Some("for a"), Some("for b"))
         );
         assert_eq!(first.metadata.namespace.as_deref(), Some("shop"));
+        let mut cut = about(None);
+        cut.name = Some(format!("{}-.-{}", "p".repeat(227), "q".repeat(20)));
+        let cut = event(cut, Note::normal("Ready", "x"), at(1)).metadata.name;
+        assert!(cut.is_some_and(|name| name.starts_with(&format!("{}.", "p".repeat(227)))));
         let cluster = event(about(None), Note::normal("Ready", "x"), at(1));
         assert_eq!(
             cluster.metadata.namespace.as_deref(),
