@@ -50,6 +50,15 @@ impl Seen {
         })
     }
 
+    /// Reads an item of a list or watch. A list of what is built in shows neither `apiVersion` nor `kind` on its items, so
+    /// they are those of the list.
+    pub fn listed(mut object: Value, api_version: &str, kind: &str) -> Option<Self> {
+        let fields = object.as_object_mut()?;
+        fields.insert("apiVersion".to_owned(), api_version.into());
+        fields.insert("kind".to_owned(), kind.into());
+        Self::of(object)
+    }
+
     fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }
@@ -317,6 +326,14 @@ pub fn controller(object: &Value) -> Option<Controller<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_item_of_a_list_has_the_version_and_kind_of_the_list() {
+        let item = serde_json::json!({"metadata": {"uid": "u", "resourceVersion": "1"}});
+        let seen = Seen::listed(item, "scheduling.k8s.io/v1beta1", "PodGroup").unwrap();
+        let named = (&seen.object["apiVersion"], &seen.object["kind"]);
+        assert_eq!(named, (&"scheduling.k8s.io/v1beta1".into(), &"PodGroup".into()));
+    }
 
     #[test]
     fn only_pods_of_the_job_count_whatever_label_others_have() {

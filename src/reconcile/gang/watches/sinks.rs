@@ -17,8 +17,10 @@ use crate::workload::jobs::job_kind;
 
 pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMut(Watched<RawObject>) + Send {
     let mut there: BTreeSet<JobKey> = BTreeSet::new();
-    let kind = job_kind(&names.api_version(), names.kind);
+    let api_version = names.api_version();
+    let kind = job_kind(&api_version, names.kind);
     move |watched| {
+        let seen = |object: &RawObject| read(object, &api_version, names.kind);
         let key = |object: &RawObject| -> Option<JobKey> {
             Some(JobKey {
                 resource: names,
@@ -72,8 +74,13 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
     }
 }
 
-pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMut(Watched<RawObject>) + Send {
+pub(super) fn groups_sink(
+    cluster: Arc<GangCluster>,
+    api: GroupApi,
+    version: &str,
+) -> impl FnMut(Watched<RawObject>) + Send + use<> {
     let mut there: BTreeSet<GroupKey> = BTreeSet::new();
+    let api_version = format!("{}/{version}", api.group);
     move |watched| {
         let seen = |object: &RawObject| -> Option<(GroupKey, Seen)> {
             let key = GroupKey {
@@ -82,7 +89,7 @@ pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMu
                 namespace: object.namespace()?.into(),
                 name: object.name_any().into(),
             };
-            Some((key, seen(object)?))
+            Some((key, read(object, &api_version, api.kind)?))
         };
         match watched {
             Watched::Event(Event::Init) => there.clear(),
@@ -187,8 +194,8 @@ fn pod(object: &RawObject) -> Option<PodSeen> {
     })
 }
 
-fn seen(object: &RawObject) -> Option<Seen> {
-    Seen::of(serde_json::from_str(object.json()).ok()?)
+fn read(object: &RawObject, api_version: &str, kind: &str) -> Option<Seen> {
+    Seen::listed(serde_json::from_str(object.json()).ok()?, api_version, kind)
 }
 
 /// Few and rarely changed: the whole list is handed over at each change.
