@@ -1,6 +1,6 @@
 //! One cluster whose jobs get PodGroups: its clients, what is seen of it, and which jobs need a turn.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
-use super::observed::Memory;
+use super::observed::Memories;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
 use crate::admission::gang::GangFacts;
 use crate::cluster::client::Clients;
@@ -84,7 +84,8 @@ pub struct GangCluster {
     asked: AtomicBool,
     facts: ArcSwap<ClusterFacts>,
     known: Mutex<BTreeSet<GroupApi>>,
-    memories: Mutex<HashMap<JobKey, Memory>>,
+    /// What this process remembers of jobs.
+    pub(super) memories: Memories,
 }
 
 impl GangCluster {
@@ -110,7 +111,7 @@ impl GangCluster {
             asked: AtomicBool::new(false),
             facts: ArcSwap::from_pointee(facts),
             known: Mutex::default(),
-            memories: Mutex::default(),
+            memories: Memories::default(),
         }
     }
 
@@ -220,19 +221,6 @@ impl GangCluster {
                 self.look_at_jobs_of(&key, &seen);
             }
         }
-    }
-
-    /// What this process remembers of a job.
-    pub(super) fn memory(&self, key: &JobKey) -> Memory {
-        self.lock(&self.memories).get(key).cloned().unwrap_or_default()
-    }
-
-    pub(super) fn remember(&self, key: &JobKey, change: impl FnOnce(&mut Memory)) {
-        change(self.lock(&self.memories).entry(key.clone()).or_default());
-    }
-
-    pub(super) fn forget(&self, key: &JobKey) {
-        self.lock(&self.memories).remove(key);
     }
 
     fn lock<'l, T>(&self, what: &'l Mutex<T>) -> MutexGuard<'l, T> {

@@ -35,11 +35,13 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
         match watched {
             Watched::Event(Event::Init) => there.clear(),
             Watched::Event(Event::InitApply(object)) => {
-                if let (Some(key), Some(seen)) = (key(&object), seen(&object))
-                    && concerns_us(&key, &seen)
-                {
-                    there.insert(key.clone());
-                    cluster.store.job_seen(key.clone(), seen);
+                if let (Some(key), Some(seen)) = (key(&object), seen(&object)) {
+                    if concerns_us(&key, &seen) {
+                        there.insert(key.clone());
+                        cluster.store.job_watched(key.clone(), seen);
+                    } else if !cluster.store.job_removed(&key, &seen) {
+                        return;
+                    }
                     cluster.queue.add(key);
                 }
             }
@@ -51,8 +53,8 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
             Watched::Event(Event::Apply(object)) => {
                 if let (Some(key), Some(seen)) = (key(&object), seen(&object)) {
                     let is_news = match concerns_us(&key, &seen) {
-                        true => cluster.store.job_seen(key.clone(), seen),
-                        false => cluster.store.job_gone(&key),
+                        true => cluster.store.job_watched(key.clone(), seen),
+                        false => cluster.store.job_removed(&key, &seen),
                     };
                     if is_news {
                         if cluster.namespaces.gang(&key.namespace).is_none() {
@@ -63,8 +65,8 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
                 }
             }
             Watched::Event(Event::Delete(object)) => {
-                if let Some(key) = key(&object)
-                    && cluster.store.job_gone(&key)
+                if let (Some(key), Some(seen)) = (key(&object), seen(&object))
+                    && cluster.store.job_removed(&key, &seen)
                 {
                     cluster.queue.add(key);
                 }
@@ -96,7 +98,7 @@ pub(super) fn groups_sink(
             Watched::Event(Event::InitApply(object)) => {
                 if let Some((key, seen)) = seen(&object) {
                     there.insert(key.clone());
-                    cluster.store.group_seen(key, seen);
+                    cluster.store.group_watched(key, seen);
                 }
             }
             Watched::Event(Event::InitDone) => {
@@ -107,14 +109,14 @@ pub(super) fn groups_sink(
             Watched::Event(Event::Apply(object)) => {
                 if let Some((key, seen)) = seen(&object) {
                     let about = seen.clone();
-                    if cluster.store.group_seen(key.clone(), seen) {
+                    if cluster.store.group_watched(key.clone(), seen) {
                         cluster.look_at_jobs_of(&key, &about);
                     }
                 }
             }
             Watched::Event(Event::Delete(object)) => {
                 if let Some((key, seen)) = seen(&object) {
-                    cluster.store.group_gone(&key);
+                    cluster.store.group_removed(&key, &seen);
                     cluster.look_at_jobs_of(&key, &seen);
                 }
             }
