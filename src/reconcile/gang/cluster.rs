@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use serde_json::Value;
 
 use super::observed::Memories;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
@@ -16,9 +17,10 @@ use crate::cluster::discovery;
 use crate::cluster::namespaces::Namespaces;
 use crate::config::Configuration;
 use crate::gang::facts::runtime_overhead;
-use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served};
+use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served, hold, marked};
 use crate::names::ADOPT_PODGROUP;
 use crate::reconcile::queue::Queue;
+use crate::workload::jobs::job_kind;
 
 /// A kind of group object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +86,8 @@ pub struct GangCluster {
     asked: AtomicBool,
     facts: ArcSwap<ClusterFacts>,
     known: Mutex<BTreeSet<GroupApi>>,
+    /// A complete list of the pods of groups was seen.
+    pods_known: AtomicBool,
     /// What this process remembers of jobs.
     pub(super) memories: Memories,
 }
@@ -111,6 +115,7 @@ impl GangCluster {
             asked: AtomicBool::new(false),
             facts: ArcSwap::from_pointee(facts),
             known: Mutex::default(),
+            pods_known: AtomicBool::new(false),
             memories: Memories::default(),
         }
     }
@@ -136,6 +141,9 @@ impl GangCluster {
         self.lock(&self.known).retain(|api| has(*api));
         let changed = *self.served.swap(Arc::new(next)) != next;
         self.asked.store(tried, Ordering::Release);
+        if !tried {
+            self.pods_known(false); // nothing follows them
+        }
         if changed {
             self.look_at_all();
         }
@@ -149,6 +157,16 @@ impl GangCluster {
     /// Whether absence of these means anything.
     pub(super) fn knows(&self, api: GroupApi) -> bool {
         self.lock(&self.known).contains(&api)
+    }
+
+    /// Whether the list of pods is complete. Before it, absence means nothing.
+    pub(super) fn pods_known(&self, known: bool) {
+        self.pods_known.store(known, Ordering::Release);
+    }
+
+    /// Whether absence of pods means anything.
+    pub(super) fn knows_pods(&self) -> bool {
+        self.pods_known.load(Ordering::Acquire)
     }
 
     pub(super) fn priority_classes(&self, classes: &BTreeMap<String, PriorityClass>) {
@@ -208,8 +226,19 @@ impl GangCluster {
         }
     }
 
-    /// The job of a group's pods, by the controller of the group.
+    /// The job of a group's pods, by the controller of the group; and one that is held until they are gone, which has no group yet.
     pub(super) fn look_at_job_of_pods(&self, namespace: &Arc<str>, group: &Arc<str>) {
+        let names_it = |job: &JobKey, object: &Value| {
+            let kind = job_kind(&job.resource.api_version(), job.resource.kind);
+            let marked = kind.and_then(|kind| marked(kind, object));
+            job.name == *group || marked.is_some_and(|(_, name)| name == &**group)
+        };
+        let waits = |job: &JobKey, seen: &Seen| {
+            job.namespace == *namespace && hold::is_claimed(&seen.object) && names_it(job, &seen.object)
+        };
+        for job in self.store.jobs(waits) {
+            self.queue.add(job);
+        }
         for api in GROUP_APIS {
             let key = GroupKey {
                 group: api.group,

@@ -34,6 +34,8 @@ pub struct Observed<'s> {
     pub delete_on_finish: DeleteOnFinish,
     /// Which lists of group objects are complete.
     pub knows: BTreeSet<(&'static str, &'static str)>,
+    /// The list of pods is complete.
+    pub knows_pods: bool,
     /// The group objects and pods of this cluster.
     pub groups: &'s dyn Groups,
     /// What this process remembers.
@@ -108,6 +110,8 @@ pub trait Groups: Sync {
     fn of_job(&self, namespace: &str, uid: &str) -> Vec<(GroupKey, Seen)>;
     /// The pods of a group that this job controls.
     fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount;
+    /// How many pods of a group have a node and have not ended, whosever they are.
+    fn bound(&self, namespace: &Arc<str>, group: &Arc<str>) -> u32;
 }
 
 impl Groups for Store {
@@ -121,6 +125,10 @@ impl Groups for Store {
 
     fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount {
         Self::pods(self, namespace, group, job)
+    }
+
+    fn bound(&self, namespace: &Arc<str>, group: &Arc<str>) -> u32 {
+        Self::bound(self, namespace, group)
     }
 }
 

@@ -240,19 +240,23 @@ impl Store {
             let rest = controller.strip_prefix(job);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
-        let first = (namespace.clone(), group.clone(), Arc::from(""));
-        let inner = self.read();
-        let of_group = inner
-            .counts
-            .range(first..)
-            .take_while(|((in_namespace, of, _), _)| in_namespace == namespace && of == group);
-        of_group
-            .filter(|((_, _, controller), _)| is_of_job(controller))
+        self.read()
+            .counts_of(namespace, group)
+            .filter(|(controller, _)| is_of_job(controller))
             .fold(PodCount::default(), |sum, (_, count)| PodCount {
                 active: sum.active + count.active,
                 bound: sum.bound + count.bound,
                 succeeded: sum.succeeded + count.succeeded,
             })
+    }
+
+    /// How many pods of a group have a node and have not ended, whosever they are.
+    pub fn bound(&self, namespace: &Arc<str>, group: &Arc<str>) -> u32 {
+        let inner = self.read();
+        inner
+            .counts_of(namespace, group)
+            .map(|(_, count)| count.bound)
+            .sum()
     }
 
     /// Answers the group if its count changed. None as `pod`: it is gone.
@@ -291,6 +295,15 @@ impl Store {
 }
 
 impl Inner {
+    /// By controller.
+    fn counts_of(&self, namespace: &Arc<str>, group: &Arc<str>) -> impl Iterator<Item = (&str, &PodCount)> {
+        let first = (namespace.clone(), group.clone(), Arc::from(""));
+        self.counts
+            .range(first..)
+            .take_while(move |((in_namespace, of, _), _)| in_namespace == namespace && of == group)
+            .map(|((_, _, controller), count)| (&**controller, count))
+    }
+
     fn count(&mut self, namespace: &Arc<str>, pod: &PodSeen, change: fn(u32, u32) -> u32) {
         let key = (namespace.clone(), pod.group.clone(), pod.controller.clone());
         let count = self.counts.entry(key.clone()).or_default();
@@ -370,6 +383,11 @@ mod tests {
             succeeded: 0,
         };
         assert_eq!(store.pods(&namespace, &group, "train"), of_job);
+        assert_eq!(
+            store.bound(&namespace, &group),
+            3,
+            "a scheduler counts the neighbour too"
+        );
         store.pod_seen(&namespace, &"worker-0".into(), None);
         assert_eq!(store.pods(&namespace, &group, "train").active, 1);
         assert_eq!(store.pods(&"other".into(), &group, "train"), PodCount::default());

@@ -138,6 +138,7 @@ impl Turns {
             hold_timeout: cluster.configuration.hold_timeout,
             delete_on_finish: cluster.configuration.delete_on_finish,
             knows,
+            knows_pods: cluster.knows_pods(),
             groups: &cluster.store,
             memory: cluster.memories.of(key, &job.uid),
             job,

@@ -134,6 +134,7 @@ pub(super) fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObje
         let changed = match watched {
             Watched::Event(Event::Init) => {
                 there.clear();
+                cluster.pods_known(false);
                 Vec::new()
             }
             Watched::Event(Event::InitApply(object)) => {
@@ -156,7 +157,10 @@ pub(super) fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObje
                         cluster.store.pod_seen(&namespace, &name, None)?,
                     ))
                 });
-                changed.collect()
+                let changed = changed.collect();
+                cluster.pods_known(true);
+                cluster.look_at_all();
+                changed
             }
             Watched::Event(Event::Apply(object)) => {
                 let Some((namespace, name)) = identity(&object) else {
