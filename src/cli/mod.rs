@@ -10,6 +10,7 @@ pub mod preview_remote;
 pub mod preview_status;
 pub mod schema;
 pub mod status;
+mod table;
 
 /// The time as the API writes it.
 pub fn now() -> String {

@@ -162,7 +162,7 @@ fn table(copies: &[Value], changes: &[Vec<Change>]) -> String {
             rows.push([pod.clone(), what.to_string(), path.clone(), (*reason).to_owned()]);
         }
     }
-    documents::table(["POD", "CHANGE", "FIELD", "REASON"], &rows)
+    super::table::table(["POD", "CHANGE", "FIELD", "REASON"], &rows)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use super::gangs::GangLine;
-use crate::cli::documents;
 use crate::names;
 
 /// The whole answer; also the form of `-o yaml` and `-o json`.
@@ -258,7 +257,7 @@ fn part<const COLUMNS: usize>(
     names: [&str; COLUMNS],
     rows: impl Iterator<Item = [String; COLUMNS]>,
 ) {
-    let table = documents::table(names, &rows.collect::<Vec<_>>());
+    let table = crate::cli::table::table(names, &rows.collect::<Vec<_>>());
     if table.is_empty() {
         return;
     }

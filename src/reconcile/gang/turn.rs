@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::cluster::{GROUP_APIS, GangCluster, is_dispatched};
+use super::cluster::{GROUP_APIS, GangCluster, GroupApi, is_dispatched};
 use super::execute::{Done, Failure, Step, Why, execute};
 use super::metrics::GangMetrics;
 use super::observed::{LauncherSeen, Memory, Observed};
@@ -299,11 +299,16 @@ fn effect(step: &Step, before: Option<&Seen>) -> Option<(&'static str, String)> 
             let fields = before.map_or_else(Vec::new, |seen| changes(&seen.object, made));
             let message = match &fields[..] {
                 [] => format!("{} is as the job says", object(made)),
-                fields => format!("{}: {} is as the job says", object(made), fields.join(", ")),
+                [field] => format!("{}: {field} is as the job says", object(made)),
+                fields => format!("{}: {} are as the job says", object(made), fields.join(", ")),
             };
             Some(("PodGroupUpdated", message))
         }
-        Step::Delete { key, .. } => Some(("PodGroupDeleted", format!("deleted {} {}", key.plural, key.name))),
+        Step::Delete { key, .. } => {
+            let is_its = |api: &&GroupApi| (api.group, api.plural) == (key.group, key.plural);
+            let kind = GROUP_APIS.iter().find(is_its).map_or(key.plural, |api| api.kind);
+            Some(("PodGroupDeleted", format!("deleted {kind} {}", key.name)))
+        }
         Step::PatchJob {
             why: Why::Release, ..
         } => Some((
@@ -328,5 +333,57 @@ fn reference(observed: &Observed<'_>) -> ObjectReference {
         name: Some(observed.key.name.to_string()),
         uid: Some(uid.to_string()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::reconcile::gang::store::GroupKey;
+
+    #[test]
+    fn what_was_done_is_told_with_kind_and_name() {
+        let key = GroupKey {
+            group: "scheduling.x-k8s.io",
+            plural: "podgroups",
+            namespace: "team".into(),
+            name: "train".into(),
+        };
+        let group = |spec: Value| {
+            json!({
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+                "metadata": {"name": "train", "uid": "u", "resourceVersion": "1"}, "spec": spec,
+            })
+        };
+        let update = |spec: Value| Step::Update {
+            key: key.clone(),
+            object: Box::new(group(spec)),
+        };
+        let before = Seen::of(group(json!({"minMember": 3, "minResources": {"cpu": "3"}})));
+        let delete = Step::Delete {
+            key: key.clone(),
+            api_version: "scheduling.x-k8s.io/v1alpha1".to_owned(),
+            uid: "u".into(),
+        };
+        for (step, words) in [
+            (delete, "deleted PodGroup train"),
+            (
+                update(json!({"minMember": 2, "minResources": {"cpu": "3"}})),
+                "PodGroup train: spec.minMember is as the job says",
+            ),
+            (
+                update(json!({"minMember": 2, "minResources": {"cpu": "2"}})),
+                "PodGroup train: spec.minMember, spec.minResources are as the job says",
+            ),
+        ] {
+            assert_eq!(
+                effect(&step, before.as_ref())
+                    .map(|(_, message)| message)
+                    .as_deref(),
+                Some(words)
+            );
+        }
     }
 }

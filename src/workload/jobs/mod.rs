@@ -114,7 +114,12 @@ pub enum Pods<'j> {
     /// Sets of equal pods; those without pods are there too.
     Sets(Vec<PodSet<'j>>),
     /// The job names a role that its operator does not know and will refuse.
-    UnknownRole(FieldPath),
+    UnknownRole {
+        /// Where.
+        path: FieldPath,
+        /// Those that it knows.
+        roles: Vec<&'static str>,
+    },
 }
 
 /// Equal pods of a job.

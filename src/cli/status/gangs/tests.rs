@@ -4,7 +4,6 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::cli::documents;
 use crate::workload::jobs::{BatchJob, MpiJob};
 
 const GROUP: &str = "train";
@@ -76,7 +75,7 @@ fn event(seconds: i64, reason: &str, note: &str) -> Event {
 fn check(job: Value, seen: &Around, expect: Expect) {
     let lines: Vec<_> = line(&MpiJob, &job, seen).into_iter().collect();
     let rows: Vec<_> = lines.iter().map(GangLine::cells).collect();
-    expect.assert_eq(&documents::table(GangLine::COLUMNS, &rows));
+    expect.assert_eq(&crate::cli::table::table(GangLine::COLUMNS, &rows));
 }
 
 /// State and cause.
