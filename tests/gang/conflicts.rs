@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use portcullis_testbed::wait_for;
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::{mpi, pytorch, with};
-use crate::rig::{Case, Rig};
+use crate::jobs::{batch, mpi, pytorch, with};
+use crate::rig::{Case, Rig, SOON};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes),
         case!(a_group_of_an_earlier_job_is_waited_for),
         case!(a_job_made_anew_has_a_group_of_its_own),
+        case!(a_job_made_anew_waits_for_the_pods_of_the_old_one),
         case!(of_two_jobs_of_one_name_the_second_waits),
         case!(a_job_that_adopts_a_group_waits_for_it),
         case!(whoever_edits_a_group_by_hand_is_named),
@@ -246,4 +248,34 @@ fn says(status: &str, job: &str, end: &[&str]) -> bool {
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines.any(|words| words.get(1..3) == Some(&["MPIJob", job]) && words.get(5..7) == Some(end))
+}
+
+/// Its scheduler counts them by the name of the group, so some of the new pods would start with them.
+async fn a_job_made_anew_waits_for_the_pods_of_the_old_one(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("oldpods", "coscheduling").await?;
+    let slow = json!({"metadata": {"annotations": {"kwok.test/terminate-after": "20s"}}});
+    let slow = json!({"spec": {"template": slow}});
+    rig.create(&with(batch("oldpods", "job", 2, "1"), &slow)).await?;
+    let pods = "batch.kubernetes.io/job-name=job";
+    rig.await_selected("oldpods", pods, 2).await?;
+    rig.delete("oldpods", "job/job").await?;
+    rig.await_gone("oldpods", "job/job").await?;
+    rig.create(&batch("oldpods", "job", 3, "1")).await?;
+    // Maybe the old group was still going first.
+    wait_for("the old pods to be told", SOON, async || {
+        let said = rig.await_event("oldpods", "job", "WaitingForOldGroup").await?;
+        let is_told = said.contains("would count for PodGroup job");
+        is_told.then_some(Some(())).context(said)
+    })
+    .await?;
+    let left = rig
+        .of_pods("oldpods", pods, "{.metadata.deletionTimestamp}")
+        .await?;
+    ensure!(left.len() == 2 && !left.contains(&String::new()), "{left:?}");
+    let hold = r"{.spec.suspend} {.metadata.annotations.portcullis\.dev/held}";
+    let held = rig.get("oldpods", "job/job", hold).await?;
+    ensure!(held == "true true", "{held}");
+    let status = rig.status("oldpods").await?;
+    ensure!(status.contains("WaitingForOldGroup"), "{status}");
+    rig.await_selected("oldpods", pods, 3).await
 }

@@ -210,7 +210,7 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
                 api,
                 all,
                 stop,
-                sinks::groups_sink(cluster, group),
+                sinks::groups_sink(cluster, group, version),
             )
             .await;
         }
