@@ -30,42 +30,52 @@ const FOR_REASONS: f64 = 20.0;
 /// What an Event says.
 #[derive(Clone, Debug)]
 pub struct Note {
-    warning: bool,
-    /// It is only dropped while so many Events may be sent at once, or fewer.
-    at_least: f64,
-    /// Each time counts, though the words are the same.
-    is_act: bool,
+    weight: Weight,
     reason: String,
     message: String,
+}
+
+/// How much it matters that an Event is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Something was done. Each time counts, though the words are the same.
+    Act,
+    /// All that people see of why something waits.
+    Reason,
+    /// Something a user may have to do about.
+    Warning,
+}
+
+impl Weight {
+    /// It is dropped while fewer Events than this may be sent at once.
+    fn at_least(self) -> f64 {
+        match self {
+            Self::Act => FOR_REASONS,
+            Self::Reason => 1.0,
+            Self::Warning => f64::NEG_INFINITY,
+        }
+    }
 }
 
 impl Note {
     /// Nothing to worry about: something was done. What is done again is told again.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            warning: false,
-            at_least: FOR_REASONS,
-            is_act: true,
-            reason: reason.to_owned(),
-            message: message.into(),
-        }
+        Self::new(Weight::Act, reason, message)
     }
 
     /// Nothing to worry about, but all that people see of why something waits.
     pub fn reason(reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            at_least: 1.0,
-            is_act: false,
-            ..Self::normal(reason, message)
-        }
+        Self::new(Weight::Reason, reason, message)
     }
 
     /// Something a user may have to do about.
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(Weight::Warning, reason, message)
+    }
+
+    fn new(weight: Weight, reason: &str, message: impl Into<String>) -> Self {
         Self {
-            warning: true,
-            at_least: f64::NEG_INFINITY,
-            is_act: false,
+            weight,
             reason: reason.to_owned(),
             message: message.into(),
         }
@@ -123,8 +133,8 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             .map(part)
             .join("/");
         let topic = (about, format!("{}: {}", note.reason, note.message));
-        let is_repeat = !note.is_act && told.contains_key(&topic);
-        if is_repeat || tokens < note.at_least {
+        let is_act = note.weight == Weight::Act;
+        if !is_act && told.contains_key(&topic) || tokens < note.weight.at_least() {
             continue;
         }
         tokens = (tokens - 1.0).max(0.0); // warnings are told even then
@@ -132,6 +142,7 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let events = Api::<Event>::namespaced(client.clone(), &namespace);
         match create(&events, &event).await {
+            Ok(()) if is_act => {} // told each time
             Ok(()) => {
                 told.insert(topic, now);
             }
@@ -193,7 +204,14 @@ fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
             namespace: Some(about.namespace.clone().unwrap_or_else(|| "default".to_owned())),
             ..ObjectMeta::default()
         },
-        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(
+            if note.weight == Weight::Warning {
+                "Warning"
+            } else {
+                "Normal"
+            }
+            .to_owned(),
+        ),
         action: Some(note.reason.clone()),
         reason: Some(note.reason),
         note: Some(note.message),
@@ -220,10 +238,10 @@ mod tests {
             (0..50)
                 .rev()
                 .map(f64::from)
-                .find(|tokens| *tokens < note.at_least)
+                .find(|tokens| *tokens < note.weight.at_least())
         };
         let (done, waits) = (Note::normal("Done", ""), Note::reason("Waits", ""));
-        assert!(left_by(&done).is_some_and(|left| left >= waits.at_least + 10.0));
+        assert!(left_by(&done).is_some_and(|left| left >= waits.weight.at_least() + 10.0));
         assert!(left_by(&waits).is_some());
         assert_eq!(left_by(&Note::warning("Wrong", "")), None);
     }

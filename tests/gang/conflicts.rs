@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use portcullis_testbed::wait_for;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::case;
 use crate::jobs::{batch, mpi, pytorch, with};
@@ -190,18 +190,7 @@ async fn whoever_edits_a_group_by_hand_is_named(rig: Arc<Rig>) -> Result<()> {
     ] {
         rig.create(&mpi("edit", name, 2, "1")).await?;
         rig.await_running("edit", name, 3).await?;
-        let patch = json!({"spec": spec}).to_string();
-        let group = format!("{GROUP}/{name}");
-        let args = [
-            "patch",
-            &group,
-            "-n=edit",
-            "--type=merge",
-            "--field-manager=jane",
-            "-p",
-            &patch,
-        ];
-        rig.kubectl(&args).await?;
+        edit_as_jane(&rig, name, &json!({"spec": spec})).await?;
         let said = rig.await_event("edit", name, "OperatorManagesPodGroup").await?;
         let field = spec.as_object().and_then(|spec| spec.keys().next());
         let field = field.expect("one field");
@@ -217,18 +206,7 @@ async fn whoever_edits_a_group_by_hand_is_named(rig: Arc<Rig>) -> Result<()> {
     }
     // Undone, nothing is said any more; and what runs is listed though no gangs are asked for any more.
     let undone = json!({"metadata": {"annotations": {"portcullis.dev/stand-down": null}}});
-    let patch = json!({"spec": {"minMember": 3}}).to_string();
-    let group = format!("{GROUP}/one");
-    rig.kubectl(&[
-        "patch",
-        &group,
-        "-n=edit",
-        "--type=merge",
-        "--field-manager=jane",
-        "-p",
-        &patch,
-    ])
-    .await?;
+    edit_as_jane(&rig, "one", &json!({"spec": {"minMember": 3}})).await?;
     rig.merge("edit", "mpijob/one", &undone).await?;
     let status = rig.status("edit").await?;
     ensure!(says(&status, "one", &["Running", "-"]), "{status}");
@@ -278,4 +256,19 @@ async fn a_job_made_anew_waits_for_the_pods_of_the_old_one(rig: Arc<Rig>) -> Res
     let status = rig.status("oldpods").await?;
     ensure!(status.contains("WaitingForOldGroup"), "{status}");
     rig.await_selected("oldpods", pods, 3).await
+}
+
+/// Somebody edits the PodGroup of a job.
+async fn edit_as_jane(rig: &Rig, job: &str, patch: &Value) -> Result<()> {
+    let (group, patch) = (format!("{GROUP}/{job}"), patch.to_string());
+    let args = [
+        "patch",
+        &group,
+        "-n=edit",
+        "--type=merge",
+        "--field-manager=jane",
+        "-p",
+        &patch,
+    ];
+    rig.kubectl(&args).await.map(drop)
 }

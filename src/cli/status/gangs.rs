@@ -4,7 +4,7 @@
 mod line;
 mod why;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -17,12 +17,10 @@ use serde_json::Value;
 
 use self::line::{Around, line};
 use super::words;
-use crate::cluster::discovery::Served;
+use crate::cluster::discovery::{Served, api_resource};
 use crate::gang::{self, PriorityClasses, Wanted};
 use crate::names;
-use crate::reconcile::gang::cluster::{
-    COSCHEDULING, GROUP_APIS, GroupApi, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO,
-};
+use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::workload::jobs::{JOB_KINDS, JobKind};
 
 /// A job whose pods start together.
@@ -155,14 +153,14 @@ async fn left(client: &Client, served: &Served, known: &[Space]) -> Vec<Space> {
     let all = ListParams::default();
     let groups = GROUP_APIS.iter().filter_map(|api| {
         let version = served.first(api.group, api.versions, api.plural)?;
-        Some((resource(api.group, version, api.plural, api.kind), &ours))
+        Some((api_resource(api.group, version, api.plural, api.kind), &ours))
     });
     let jobs = JOB_KINDS.iter().filter_map(|kind| {
         let names = kind.resource();
         let is_served = served.has(names.group, names.version, names.plural);
         is_served.then(|| {
             (
-                resource(names.group, names.version, names.plural, names.kind),
+                api_resource(names.group, names.version, names.plural, names.kind),
                 &all,
             )
         })
@@ -198,7 +196,7 @@ async fn of_namespace(
     for kind in JOB_KINDS {
         let names = kind.resource();
         if served.has(names.group, names.version, names.plural) {
-            let resource = resource(names.group, names.version, names.plural, names.kind);
+            let resource = api_resource(names.group, names.version, names.plural, names.kind);
             let found = list(client, namespace, &resource).await?;
             jobs.extend(found.into_iter().map(|job| (*kind, job)));
         }
@@ -210,8 +208,8 @@ async fn of_namespace(
         label: space.label.clone(),
         is_dispatched: space.is_dispatched,
         served: gang::Served {
-            coscheduling: is_served(served, COSCHEDULING),
-            volcano: is_served(served, VOLCANO),
+            coscheduling: COSCHEDULING.is_served(served),
+            volcano: VOLCANO.is_served(served),
             native: gang::NativeVersion::ALL.into_iter().find(|version| {
                 let (group, version) = version.api_version().split_once('/').unwrap_or_default();
                 served.has(group, version, NATIVE_WORKLOAD.plural)
@@ -220,13 +218,13 @@ async fn of_namespace(
         ..Around::default()
     };
     // With Kubernetes 1.35 the group is the Workload.
-    let native = match is_served(served, NATIVE_POD_GROUP) {
+    let native = match NATIVE_POD_GROUP.is_served(served) {
         true => NATIVE_POD_GROUP,
         false => NATIVE_WORKLOAD,
     };
     for api in [COSCHEDULING, VOLCANO, native] {
         if let Some(version) = served.first(api.group, api.versions, api.plural) {
-            let resource = resource(api.group, version, api.plural, api.kind);
+            let resource = api_resource(api.group, version, api.plural, api.kind);
             for group in list(client, namespace, &resource).await? {
                 let name = group["metadata"]["name"].as_str().unwrap_or_default();
                 seen.groups.insert((api.group, name.to_owned()), group);
@@ -261,30 +259,7 @@ async fn of_namespace(
 async fn priority_classes(client: &Client) -> Option<PriorityClasses> {
     let list = Api::<PriorityClass>::all(client.clone());
     let list = list.list(&ListParams::default()).await.ok()?;
-    let global = list.iter().find(|class| class.global_default == Some(true));
-    let value = |class: &PriorityClass| class.value.unwrap_or(0);
-    let values: BTreeMap<String, i32> = list
-        .iter()
-        .map(|class| (class.name_any(), value(class)))
-        .collect();
-    Some(PriorityClasses {
-        global_default: global.map(value),
-        values,
-    })
-}
-
-fn is_served(served: &Served, api: GroupApi) -> bool {
-    served.first(api.group, api.versions, api.plural).is_some()
-}
-
-fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: format!("{group}/{version}"),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
+    Some(list.iter().collect())
 }
 
 /// The objects, with the types that a list leaves out.

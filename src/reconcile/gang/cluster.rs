@@ -35,6 +35,14 @@ pub struct GroupApi {
     pub versions: &'static [&'static str],
 }
 
+impl GroupApi {
+    /// Whether a cluster that serves this has objects of the kind, in any version.
+    #[must_use]
+    pub fn is_served(self, served: &discovery::Served) -> bool {
+        served.first(self.group, self.versions, self.plural).is_some()
+    }
+}
+
 /// The PodGroup of scheduler-plugins.
 pub const COSCHEDULING: GroupApi = GroupApi {
     group: "scheduling.x-k8s.io",
@@ -132,13 +140,12 @@ impl GangCluster {
 
     /// It serves this now; natives are left out until the probe has shown that pods can be in groups. `tried`: it was asked.
     pub(super) fn serve(&self, served: &discovery::Served, native: Option<NativeVersion>, tried: bool) {
-        let has = |api: GroupApi| served.first(api.group, api.versions, api.plural).is_some();
         let next = Served {
-            coscheduling: has(COSCHEDULING),
-            volcano: has(VOLCANO),
+            coscheduling: COSCHEDULING.is_served(served),
+            volcano: VOLCANO.is_served(served),
             native,
         };
-        self.lock(&self.known).retain(|api| has(*api));
+        self.lock(&self.known).retain(|api| api.is_served(served));
         let changed = *self.served.swap(Arc::new(next)) != next;
         self.asked.store(tried, Ordering::Release);
         if !tried {
@@ -170,14 +177,7 @@ impl GangCluster {
     }
 
     pub(super) fn priority_classes(&self, classes: &BTreeMap<String, PriorityClass>) {
-        let global = classes.values().find(|class| class.global_default == Some(true));
-        let priority_classes = PriorityClasses {
-            values: classes
-                .iter()
-                .map(|(name, class)| (name.clone(), class.value.unwrap_or(0)))
-                .collect(),
-            global_default: global.map(|class| class.value.unwrap_or(0)),
-        };
+        let priority_classes: PriorityClasses = classes.values().collect();
         self.change_facts(|facts| facts.priority_classes = priority_classes.clone());
     }
 

@@ -1,5 +1,7 @@
 //! Jobs and what is beside them -> the lines of the table.
 
+use std::collections::BTreeMap;
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 
