@@ -14,6 +14,7 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use portcullis::cluster::discovery::api_resource;
 use portcullis_testbed::{Crds, Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 use serde_json::json;
 
@@ -175,19 +176,9 @@ fn job(name: &str) -> DynamicObject {
 }
 
 fn mpi_jobs() -> ApiResource {
-    resource("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
+    api_resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 }
 
 fn pod_groups() -> ApiResource {
-    resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
-}
-
-fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: format!("{group}/{version}"),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
+    api_resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 }

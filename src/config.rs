@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::gang::{DeleteOnFinish, ElasticMin, GangSettings, NameStyle};
 use crate::names;
+use crate::words::nearest;
 use crate::workload::jobs::ConfiguredKind;
 
 mod kinds;
@@ -97,8 +98,12 @@ impl Configuration {
         let known =
             serde_json::to_value(File::default()).map_err(|error| invalid("(file)", error.to_string()))?;
         unknown_keys(&given, &known, "")?;
-        let file: File = serde_path_to_error::deserialize(&given)
-            .map_err(|error| invalid(&error.path().to_string(), error.inner().to_string()))?;
+        let file: File = serde_path_to_error::deserialize(&given).map_err(|error| {
+            invalid(
+                &error.path().to_string(),
+                in_our_words(&error.inner().to_string()),
+            )
+        })?;
         let expected = format!("{}/v1alpha1", names::GROUP);
         for (field, found, allowed) in [
             ("apiVersion", &file.api_version, expected.as_str()),
@@ -112,6 +117,16 @@ impl Configuration {
             kinds: kinds::read(file.kinds)?,
             ..Self::try_from(file.gang)?
         })
+    }
+}
+
+/// What serde says of a value that is none of several.
+fn in_our_words(said: &str) -> String {
+    match said.strip_prefix("unknown variant ") {
+        Some(rest) => {
+            format!("found {}", rest.replacen(", expected ", ", allowed is ", 1)).replace('`', "\"")
+        }
+        None => said.to_owned(),
     }
 }
 
@@ -130,16 +145,7 @@ fn unknown_keys(given: &Value, known: &Value, path: &str) -> Result<(), ConfigEr
         match known.get(key) {
             Some(below) => unknown_keys(value, below, &field)?,
             None => {
-                let nearest = known
-                    .keys()
-                    .map(|known| {
-                        (
-                            strsim::jaro_winkler(&known.to_lowercase(), &key.to_lowercase()),
-                            known,
-                        )
-                    })
-                    .filter(|(likeness, _)| *likeness > 0.7)
-                    .max_by(|(a, _), (b, _)| a.total_cmp(b));
+                let nearest = nearest(key, known.keys().map(String::as_str));
                 let hint = nearest.map_or_else(
                     || {
                         format!(
@@ -147,7 +153,7 @@ fn unknown_keys(given: &Value, known: &Value, path: &str) -> Result<(), ConfigEr
                             known.keys().cloned().collect::<Vec<_>>().join(", ")
                         )
                     },
-                    |(_, known)| format!("; did you mean {known}?"),
+                    |known| format!("; did you mean {known}?"),
                 );
                 return Err(ConfigError::Unknown { field, hint });
             }
@@ -313,6 +319,10 @@ mod tests {
             (
                 "gang: {gangAll: 7}",
                 "gang.gangAll: invalid type: integer `7`, expected a boolean",
+            ),
+            (
+                "gang: {elasticMin: all}",
+                "gang.elasticMin: found \"all\", allowed is \"policy\" or \"upstream\"",
             ),
             (
                 "gang: {holdTimeout: soon}",

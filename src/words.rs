@@ -47,6 +47,17 @@ pub fn few(all: &[String], most: usize) -> String {
     }
 }
 
+/// The one of these that was probably meant.
+pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let found = found.to_lowercase();
+    let likeness = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &found);
+    let likely = known.into_iter().map(|known| (likeness(known), known));
+    likely
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, known)| known)
+}
+
 /// What an API server answered: the text of these errors has it twice, once as a dump of the type.
 fn answer<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Status> {
     match error.downcast_ref::<kube::Error>() {

@@ -50,6 +50,8 @@ pub enum UnreadableDocument {
         #[source]
         source: std::io::Error,
     },
+    #[error("{0} is a folder; name the files in it")]
+    Folder(String),
     #[error("{file} is neither YAML nor JSON: {problem}")]
     Syntax { file: String, problem: String },
     #[error("{place}: found {found}, expected an object with apiVersion and kind")]
@@ -79,6 +81,7 @@ pub fn read(file: &Path) -> Result<Source, UnreadableDocument> {
     };
     match text {
         Ok(text) => Ok(Source { name, text }),
+        Err(_) if file.is_dir() => Err(UnreadableDocument::Folder(name)),
         Err(source) => Err(UnreadableDocument::Read { file: name, source }),
     }
 }
@@ -201,29 +204,6 @@ fn json_text(object: &Value) -> String {
     format!("{object:#}\n")
 }
 
-/// Aligned columns below their names; nothing if there are no rows.
-pub fn table<const COLUMNS: usize>(names: [&str; COLUMNS], rows: &[[String; COLUMNS]]) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let names = names.map(str::to_owned);
-    let lines = || std::iter::once(&names).chain(rows);
-    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
-        lines()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or_default()
-    });
-    let aligned = |row: &[String; COLUMNS]| {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
-    };
-    lines().map(aligned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
@@ -315,6 +295,9 @@ mod tests {
         let error = read(Path::new("/nowhere/pod.yaml")).unwrap_err();
         assert_eq!(error.to_string(), "read /nowhere/pod.yaml");
         assert!(error.source().is_some());
+        let folder = std::env::temp_dir();
+        let said = read(&folder).unwrap_err().to_string();
+        assert!(said.ends_with(" is a folder; name the files in it"), "{said}");
     }
 
     #[test]
@@ -335,18 +318,6 @@ mod tests {
                 .collect();
             assert_eq!(read, objects, "{format:?}");
         }
-    }
-
-    #[test]
-    fn columns_are_aligned() {
-        let row = |cells: [&str; 2]| cells.map(str::to_owned);
-        expect![[r#"
-            A       LONG NAME
-            first   1
-            x
-        "#]]
-        .assert_eq(&table(["A", "LONG NAME"], &[row(["first", "1"]), row(["x", ""])]));
-        assert_eq!(table(["A"], &[]), "");
     }
 
     #[test]

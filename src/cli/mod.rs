@@ -11,6 +11,7 @@ pub mod preview_status;
 pub mod schema;
 pub mod status;
 pub mod subject;
+mod table;
 
 /// The time as the API writes it.
 pub fn now() -> String {

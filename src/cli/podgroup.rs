@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 mod facts;
 #[cfg(test)]
 mod tests;
+mod unknown_fields;
 
 use facts::{container_defaults, of_kind};
+use unknown_fields::unknown_fields;
 
 use super::documents::{self, Document, Printout, Source, UnreadableDocument};
 use crate::gang::{
-    Choice, ClusterFacts, Decision, Family, Gang, Moment, NativeVersion, Served, Subject, Wanted, choose,
-    gang,
+    Choice, ClusterFacts, Decision, Family, Gang, Moment, NativeVersion, Notice, Reason, Served, Subject,
+    Wanted, choose, gang,
 };
 use crate::names::GANG_SCHEDULER;
 use crate::workload::jobs::{GANG_KINDS, GangKind, InvalidField, gang_kind_of};
@@ -30,7 +32,8 @@ pub struct PodgroupArgs {
     /// File with jobs, YAML or JSON, several documents each; - is the standard input. May be repeated.
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The gang scheduler, as the namespace's label names it; a job's annotation `portcullis.dev/gang-scheduler` wins.
+    /// The gang scheduler, as the namespace's label names it, but for `auto`, for which a cluster is needed; a job's annotation
+    /// `portcullis.dev/gang-scheduler` wins.
     #[arg(long, value_parser = families())]
     scheduler: Family,
     /// The cluster's release, such as 1.37: native objects differ in each.
@@ -106,9 +109,6 @@ pub enum PodgroupError {
         /// The kind that belongs there.
         expected: &'static str,
     },
-    /// No document is a job.
-    #[error("no job found: {0}")]
-    NoJob(String),
     /// The release has no such API.
     #[error("Kubernetes 1.{0} has no native gangs, 1.35 is the first release with them")]
     NoNative(u32),
@@ -173,19 +173,31 @@ impl PodgroupArgs {
         let limit_ranges = of_kind(limit_ranges, "LimitRange")?;
         let facts = self.facts(&of_kind(runtime_classes, "RuntimeClass")?)?;
         let (mut items, mut lines, mut refusals, mut others) =
-            (Vec::new(), String::new(), Vec::new(), Vec::new());
-        for Document { place, object } in documents::parse(jobs)? {
+            (Vec::new(), String::new(), Vec::new(), String::new());
+        let documents = match documents::parse(jobs) {
+            Err(UnreadableDocument::Empty { .. }) => Vec::new(),
+            documents => documents?,
+        };
+        let mut has_job = false;
+        for Document { place, object } in documents {
             let Some(kind) = gang_kind_of(&object) else {
                 let of = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
-                others.push(format!("{place} is a {} of {}", of("kind"), of("apiVersion")));
+                let (kind, api_version) = (of("kind"), of("apiVersion"));
+                others.push_str(&format!(
+                    "NotAJob: {place} is a {kind} of {api_version}, and is passed over\n"
+                ));
                 continue;
             };
+            has_job = true;
             let job = as_if_stored(object);
             let name = name_of(&job);
             let facts = ClusterFacts {
                 container_defaults: container_defaults(&limit_ranges, &job)?,
                 ..facts.clone()
             };
+            for sentence in unknown_fields(kind, &job) {
+                lines.push_str(&format!("UnknownField: {name}: {sentence}\n"));
+            }
             match self.one(kind, &job, native, &facts) {
                 Ok((printed, remarks)) => {
                     items.extend(printed);
@@ -198,18 +210,10 @@ impl PodgroupArgs {
                 Err(refusal) => refusals.push(format!("{name} is refused: {refusal}")),
             }
         }
-        if items.is_empty() && lines.is_empty() && refusals.is_empty() {
-            return Err(PodgroupError::NoJob(format!(
-                "{}; {}",
-                others.join(", "),
-                known()
-            )));
+        lines.push_str(&others);
+        if !has_job {
+            lines.push_str(&format!("NoJob: no job found; {}\n", known()));
         }
-        lines.extend(
-            others
-                .iter()
-                .map(|other| format!("NotAJob: {other}, and is passed over\n")),
-        );
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let stdout = match self.output {
             ListFormat::Yaml => documents::yaml(&list),
@@ -222,6 +226,17 @@ impl PodgroupArgs {
             },
             refusals: (!refusals.is_empty()).then_some(Refusals(refusals)),
         })
+    }
+
+    /// Reason and sentence; what is not known is what no option says.
+    fn remark(&self, Notice { reason, sentence }: Notice) -> (&'static str, String) {
+        let advice = match reason {
+            Reason::UnknownPriorityClass if self.priority_classes.is_empty() => {
+                "; give --priority-class NAME=VALUE if it does"
+            }
+            _ => "",
+        };
+        (reason.name(), format!("{sentence}{advice}"))
     }
 
     /// What is printed for one job, and remarks by reason.
@@ -271,10 +286,7 @@ impl PodgroupArgs {
                     }
                     Show::Marks => marks(&gang),
                 };
-                let remarks = gang
-                    .notices
-                    .into_iter()
-                    .map(|notice| (notice.reason.name(), notice.sentence));
+                let remarks = gang.notices.into_iter().map(|notice| self.remark(notice));
                 Ok((printed, remarks.collect()))
             }
         }

@@ -338,7 +338,7 @@ fn print(admitted: &[Admitted], output: Format) -> String {
         let row =
             |admitted: &Admitted| [&admitted.name, &admitted.decision, &admitted.reason].map(String::clone);
         let rows: Vec<_> = admitted.iter().map(row).collect();
-        documents::table(["OBJECT", "DECISION", "REASON"], &rows)
+        super::table::table(["OBJECT", "DECISION", "REASON"], &rows)
     })
 }
 

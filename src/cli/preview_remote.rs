@@ -204,7 +204,7 @@ fn table(copies: &[Value], changes: &[Vec<Change>]) -> String {
             ]);
         }
     }
-    documents::table(["KIND", "NAME", "CHANGE", "FIELD", "REASON"], &rows)
+    super::table::table(["KIND", "NAME", "CHANGE", "FIELD", "REASON"], &rows)
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ fn one_object(
 fn table(patch: &Value) -> String {
     let mut rows = Vec::new();
     leaves(String::new(), patch, &mut rows);
-    documents::table(["FIELD", "VALUE"], &rows)
+    super::table::table(["FIELD", "VALUE"], &rows)
 }
 
 fn leaves(path: String, value: &Value, rows: &mut Vec<[String; 2]>) {

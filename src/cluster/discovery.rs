@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::Client;
+use kube::core::ApiResource;
 
 use super::api::CallError;
 
@@ -57,5 +58,17 @@ impl Served {
             .iter()
             .copied()
             .find(|version| self.has(group, version, plural))
+    }
+}
+
+/// A resource of a group, as kube asks for it when it is known by name only.
+#[must_use]
+pub fn api_resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: format!("{group}/{version}"),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
     }
 }

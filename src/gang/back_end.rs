@@ -189,7 +189,11 @@ fn asked<'t>(job: &'t Value, label: &'t str) -> Result<(&'t str, String), Invali
     let annotation = Field::root(job).at(&["metadata", "annotations", GANG_SCHEDULER]);
     Ok(match annotation.text()? {
         Some(text) => (text, annotation.path().to_string()),
-        None => (label, format!("label {GANG} of the namespace")),
+        None => {
+            let namespace = Field::root(job).at(&["metadata", "namespace"]);
+            let namespace = namespace.text()?.unwrap_or_default();
+            (label, format!("label {GANG} of namespace {namespace}"))
+        }
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
 
 use super::requests::{Resources, fill, resource_list};
@@ -27,6 +28,21 @@ pub struct PriorityClasses {
     pub values: BTreeMap<String, i32>,
     /// The value of the class with `globalDefault`, which pods without a class get.
     pub global_default: Option<i32>,
+}
+
+impl<'c> FromIterator<&'c PriorityClass> for PriorityClasses {
+    fn from_iter<I: IntoIterator<Item = &'c PriorityClass>>(classes: I) -> Self {
+        let mut all = Self::default();
+        for class in classes {
+            let value = class.value.unwrap_or(0);
+            if class.global_default == Some(true) {
+                all.global_default.get_or_insert(value);
+            }
+            all.values
+                .insert(class.metadata.name.clone().unwrap_or_default(), value);
+        }
+        all
+    }
 }
 
 impl PriorityClasses {

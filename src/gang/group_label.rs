@@ -79,7 +79,7 @@ pub fn unmarked(
 fn templates<'j>(kind: &dyn GangKind, job: &'j Value) -> Vec<Field<'j>> {
     match kind.pod_sets(job) {
         Ok(Pods::Sets(sets)) => sets.into_iter().map(|PodSet { template, .. }| template).collect(),
-        Ok(Pods::UnknownRole(_)) | Err(_) => Vec::new(),
+        Ok(Pods::UnknownRole { .. }) | Err(_) => Vec::new(),
     }
 }
 

@@ -35,11 +35,11 @@ pub use marks::{Marks, PodMark, TemplateMarks};
 pub use native::NativeVersion;
 pub use notice::{Notice, Reason};
 pub use pod_group::{JobRef, MinResources, PodGroup, Role};
+pub use policy::Policy;
 pub use size::{Share, Size, first};
 pub use standing::{DeleteOnFinish, Standing, is_over, standing};
 
 use crate::workload::jobs::{GangKind, InvalidField, PodSet, Pods, Presence};
-use policy::Policy;
 use requests::{PodNeeds, Resources, add, pod_needs};
 use size::size;
 
@@ -93,7 +93,7 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// The gang of a job that was started anew so often: native groups have another name each time.
+    /// The gang with the native group's name of this number; the first that is free is taken.
     #[must_use]
     pub fn of_attempt(mut self, back_end: BackEnd, attempt: u32) -> Self {
         self.marks.pods = templates::pod_mark(back_end, &self.pod_group, attempt);
@@ -114,12 +114,8 @@ pub fn gang(subject: &Subject<'_>, facts: &ClusterFacts) -> Result<Decision, Inv
     let policy = Policy::read(kind, job)?;
     let sets = match kind.pod_sets(job)? {
         Pods::Sets(sets) => templates::of_gang(sets)?,
-        Pods::UnknownRole(path) => {
-            let sentence = format!(
-                "{path} is no role of a {}, so its operator will refuse the job",
-                kind.resource().kind
-            );
-            return Ok(Decision::Alone(Notice::new(Reason::UnknownReplicaType, sentence)));
+        Pods::UnknownRole { path, roles } => {
+            return Ok(Decision::Alone(templates::unknown_role(kind, &path, &roles)));
         }
     };
     let mut notices = Vec::new();

@@ -23,6 +23,15 @@ pub struct Policy<'j> {
 }
 
 impl<'j> Policy<'j> {
+    /// Its fields.
+    pub const FIELDS: &'static [&'static str] = &[
+        "minAvailable",
+        "queue",
+        "minResources",
+        "priorityClass",
+        "scheduleTimeoutSeconds",
+    ];
+
     /// The policy of this job.
     ///
     /// # Errors

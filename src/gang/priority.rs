@@ -65,7 +65,7 @@ pub(super) fn priorities<'j>(
     })
 }
 
-/// Says which classes do not exist, each once, and what comes of it.
+/// Says which classes do not exist, each once, and what comes of it. While no class is known, that is all that can be said.
 fn unknown<'a>(
     named: impl Iterator<Item = (&'a Field<'a>, Option<&'a str>, &'static str)>,
     moment: Moment,
@@ -81,14 +81,21 @@ fn unknown<'a>(
             continue;
         };
         told.push(class);
-        if is_strict && !known.may_exist(class) {
+        let may_exist = known.may_exist(class);
+        if is_strict && !may_exist {
             return Err(field.invalid(format!(
                 "found {class:?}, but there is no PriorityClass of this name"
             )));
         }
         notices.push(Notice::new(
             Reason::UnknownPriorityClass,
-            format!("there is no {class:?}, so {outcome}: {}", field.path()),
+            match may_exist {
+                true => format!(
+                    "it is not known whether {class:?} exists; if not, {outcome}: {}",
+                    field.path()
+                ),
+                false => format!("there is no {class:?}, so {outcome}: {}", field.path()),
+            },
         ));
     }
     Ok(())

@@ -11,7 +11,8 @@ use super::{
     BackEnd, DEFAULT_SCHEDULER, Family, Moment, NativeVersion, Subject, coscheduling, native, volcano,
 };
 use crate::names::{ADOPT_PODGROUP, GANG_SCHEDULER};
-use crate::workload::jobs::{Field, InvalidField, PodSet, Presence};
+use crate::words::nearest;
+use crate::workload::jobs::{Field, FieldPath, GangKind, InvalidField, PodSet, Presence};
 
 /// The sets whose pods are in the gang, all with a template.
 ///
@@ -39,6 +40,19 @@ pub(super) fn of_gang(sets: Vec<PodSet<'_>>) -> Result<Vec<PodSet<'_>>, InvalidF
         }
     }
     Ok(gang)
+}
+
+/// What is said of a role that the job's operator does not know.
+pub(super) fn unknown_role(kind: &dyn GangKind, path: &FieldPath, roles: &[&'static str]) -> Notice {
+    let found = path.pointer().rsplit('/').next().unwrap_or_default();
+    let hint = nearest(found, roles.iter().copied()).map(|role| format!(", did you mean {role}?"));
+    let sentence = format!(
+        "{path} is no role of a {kind}{hint} Its roles are {roles}; its operator will refuse the job",
+        kind = kind.resource().kind,
+        hint = hint.as_deref().unwrap_or("."),
+        roles = roles.join(", "),
+    );
+    Notice::new(Reason::UnknownReplicaType, sentence)
 }
 
 /// The job by its names.
@@ -203,11 +217,16 @@ fn schedulers(
         };
     };
     let is_foreign = |name: &&str| **name != *wanted && **name != *DEFAULT_SCHEDULER;
+    let is_fixed = subject.moment == Moment::Stored && subject.kind.has_fixed_templates();
+    let advice = match is_fixed {
+        true => format!("create the job anew with {wanted:?} or none, for it cannot be changed"),
+        false => format!("name {wanted:?} or none"),
+    };
     Ok(names.iter().position(is_foreign).map(|place| {
         Notice::new(
             Reason::SchedulerNameMismatch,
             format!(
-                "{:?} serves no group of {}; name {wanted:?} or none: {}",
+                "{:?} serves no group of {}; {advice}: {}",
                 names[place],
                 subject.back_end.family(),
                 fields[place].path()

@@ -1,4 +1,4 @@
-//! Events that users see with `kubectl describe`: sent beside the work, each once in a while, never in its way.
+//! Events that users see with `kubectl describe`: sent beside the work, reasons once in a while, never in its way.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::words::chain;
 
 /// An Event that waits is dropped when this many wait already.
 const WAITING: usize = 1024;
-/// The same words on the same object are told again after this time.
+/// The same words on the same object are told again after this time; what was done, each time.
 const AGAIN_AFTER: Duration = Duration::from_secs(300);
 /// An Event is called by its object and a time.
 const LONGEST_NAME: usize = 230;
@@ -30,37 +30,52 @@ const FOR_REASONS: f64 = 20.0;
 /// What an Event says.
 #[derive(Clone, Debug)]
 pub struct Note {
-    warning: bool,
-    /// It is only dropped while so many Events may be sent at once, or fewer.
-    at_least: f64,
+    weight: Weight,
     reason: String,
     message: String,
 }
 
-impl Note {
-    /// Nothing to worry about: something was done.
-    pub fn normal(reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            warning: false,
-            at_least: FOR_REASONS,
-            reason: reason.to_owned(),
-            message: message.into(),
+/// How much it matters that an Event is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Something was done. Each time counts, though the words are the same.
+    Act,
+    /// All that people see of why something waits.
+    Reason,
+    /// Something a user may have to do about.
+    Warning,
+}
+
+impl Weight {
+    /// It is dropped while fewer Events than this may be sent at once.
+    fn at_least(self) -> f64 {
+        match self {
+            Self::Act => FOR_REASONS,
+            Self::Reason => 1.0,
+            Self::Warning => f64::NEG_INFINITY,
         }
+    }
+}
+
+impl Note {
+    /// Nothing to worry about: something was done. What is done again is told again.
+    pub fn normal(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(Weight::Act, reason, message)
     }
 
     /// Nothing to worry about, but all that people see of why something waits.
     pub fn reason(reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            at_least: 1.0,
-            ..Self::normal(reason, message)
-        }
+        Self::new(Weight::Reason, reason, message)
     }
 
     /// Something a user may have to do about.
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(Weight::Warning, reason, message)
+    }
+
+    fn new(weight: Weight, reason: &str, message: impl Into<String>) -> Self {
         Self {
-            warning: true,
-            at_least: f64::NEG_INFINITY,
+            weight,
             reason: reason.to_owned(),
             message: message.into(),
         }
@@ -108,7 +123,8 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
     let mut told: HashMap<(String, String), Instant> = HashMap::new();
     let mut tokens = BURST;
     let mut filled = Instant::now();
-    while let Some((object, note)) = waiting.recv().await {
+    while let Some((object, mut note)) = waiting.recv().await {
+        shorten(&mut note.message);
         let now = Instant::now();
         tokens = (tokens + now.duration_since(filled).as_secs_f64() * PER_SECOND).min(BURST);
         filled = now;
@@ -118,18 +134,29 @@ async fn send_all(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, 
             .map(part)
             .join("/");
         let topic = (about, format!("{}: {}", note.reason, note.message));
-        if told.contains_key(&topic) || tokens < note.at_least {
+        let is_act = note.weight == Weight::Act;
+        if !is_act && told.contains_key(&topic) || tokens < note.weight.at_least() {
             continue;
         }
-        tokens -= 1.0;
+        tokens = (tokens - 1.0).max(0.0); // warnings are told even then
         let event = event(object, note, Timestamp::now());
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let events = Api::<Event>::namespaced(client.clone(), &namespace);
         match create(&events, &event).await {
+            Ok(()) if is_act => {} // told each time
             Ok(()) => {
                 told.insert(topic, now);
             }
-            Err(error) => tracing::debug!(
+            // What is told of a namespace that goes is missed by nobody.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+                tracing::debug!(
+                    about = topic.0,
+                    reason = event.reason,
+                    words = status.message,
+                    "event not sent"
+                );
+            }
+            Err(error) => tracing::warn!(
                 about = topic.0,
                 reason = event.reason,
                 error = chain(&error),
@@ -170,16 +197,25 @@ fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
         .chars()
         .take(LONGEST_NAME)
         .collect();
+    // A name that is cut may end in what cannot stand before a dot.
+    let name = name.trim_end_matches(['-', '.']);
     Event {
         metadata: ObjectMeta {
             name: Some(format!("{name}.{:x}", now.as_nanosecond())),
             namespace: Some(about.namespace.clone().unwrap_or_else(|| "default".to_owned())),
             ..ObjectMeta::default()
         },
-        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(
+            if note.weight == Weight::Warning {
+                "Warning"
+            } else {
+                "Normal"
+            }
+            .to_owned(),
+        ),
         action: Some(note.reason.clone()),
         reason: Some(note.reason),
-        note: Some(shortened(note.message)),
+        note: Some(note.message),
         regarding: Some(about),
         event_time: Some(MicroTime(now)),
         reporting_controller: Some(names::PORTCULLIS.to_owned()),
@@ -189,13 +225,8 @@ fn event(about: ObjectReference, note: Note, now: Timestamp) -> Event {
 }
 
 /// The API takes at most 1024 bytes.
-fn shortened(mut message: String) -> String {
-    let mut end = 1000.min(message.len());
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    message.truncate(end);
-    message
+fn shorten(message: &mut String) {
+    message.truncate(message.floor_char_boundary(1000));
 }
 
 #[cfg(test)]
@@ -208,10 +239,10 @@ mod tests {
             (0..50)
                 .rev()
                 .map(f64::from)
-                .find(|tokens| *tokens < note.at_least)
+                .find(|tokens| *tokens < note.weight.at_least())
         };
         let (done, waits) = (Note::normal("Done", ""), Note::reason("Waits", ""));
-        assert!(left_by(&done).is_some_and(|left| left >= waits.at_least + 10.0));
+        assert!(left_by(&done).is_some_and(|left| left >= waits.weight.at_least() + 10.0));
         assert!(left_by(&waits).is_some());
         assert_eq!(left_by(&Note::warning("Wrong", "")), None);
     }
@@ -234,6 +265,10 @@ mod tests {
             (Some("for a"), Some("for b"))
         );
         assert_eq!(first.metadata.namespace.as_deref(), Some("shop"));
+        let mut cut = about(None);
+        cut.name = Some(format!("{}-.-{}", "p".repeat(227), "q".repeat(20)));
+        let cut = event(cut, Note::normal("Ready", "x"), at(1)).metadata.name;
+        assert!(cut.is_some_and(|name| name.starts_with(&format!("{}.", "p".repeat(227)))));
         let cluster = event(about(None), Note::normal("Ready", "x"), at(1));
         assert_eq!(
             cluster.metadata.namespace.as_deref(),
@@ -241,6 +276,36 @@ mod tests {
             "of what is in no namespace"
         );
         assert_eq!(cluster.type_.as_deref(), Some("Normal"));
+    }
+
+    #[tokio::test]
+    async fn what_was_done_is_told_each_time_and_reasons_once_in_a_while() {
+        use std::convert::Infallible;
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        use kube::client::Body;
+
+        for (note, events) in [
+            (Note::normal("PodGroupCreated", "made PodGroup train"), 2),
+            (Note::reason("WaitingForGang", "for pods"), 1),
+            (Note::warning("NoPods", "no pod"), 1),
+        ] {
+            let sent = Arc::new(AtomicUsize::new(0));
+            let count = sent.clone();
+            let answer = move |_: http::Request<Body>| {
+                count.fetch_add(1, Ordering::Relaxed);
+                let body = Body::from(serde_json::to_vec(&Event::default()).unwrap());
+                async move { Ok::<_, Infallible>(http::Response::builder().status(201).body(body).unwrap()) }
+            };
+            let (notes, send) = Notes::new(Client::new(tower::service_fn(answer), "default"));
+            for _ in 0..2 {
+                notes.about(ObjectReference::default(), note.clone());
+            }
+            drop(notes);
+            send.await;
+            assert_eq!(sent.load(Ordering::Relaxed), events, "{note:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -356,7 +356,7 @@ async fn a_cordoned_worker_keeps_its_pods_and_gets_no_new_ones(rig: Arc<Rig>) ->
     rig.create(At::Manager, ns, plain("stays")).await?;
     let stays = rig.until_ready(ns, "stays").await?;
     // Here, since it is no Warning: beside other cases it may be one too many.
-    rig.until_event(ns, "stays", "Dispatched", "worker-a").await?;
+    rig.until_one_is_told(ns, "worker-a").await?;
     rig.patch(
         At::Manager,
         "",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use http::Method;
 use portcullis_testbed::ledger::Write;
 use portcullis_testbed::{Cluster, wait_for};
@@ -266,6 +266,22 @@ impl Rig {
             )
             .await?;
         events.into_iter().find(about).context("it was there")
+    }
+
+    /// Makes pods one by one until the Event `Dispatched` of one is told: after a busy time there is no room for the first.
+    pub async fn until_one_is_told(&self, namespace: &str, worker: &str) -> Result<()> {
+        let words = format!("handed to {worker}");
+        let told = |event: &Value| event["reason"] == "Dispatched" && event["message"] == *words;
+        for number in 0..60 {
+            let name = format!("told-{number}");
+            self.create(At::Manager, namespace, plain(&name)).await?;
+            self.until_ready(namespace, &name).await?;
+            let events = self.list(At::Manager, namespace, "events").await?;
+            if events.iter().any(told) {
+                return Ok(());
+            }
+        }
+        bail!("of no pod was told that it was dispatched")
     }
 
     /// Writes of the audit log in one namespace.

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
+use portcullis_testbed::wait_for;
+use serde_json::{Value, json};
 
 use crate::case;
-use crate::jobs::{mpi, pytorch, with};
-use crate::rig::{Case, Rig};
+use crate::jobs::{batch, mpi, pytorch, with};
+use crate::rig::{Case, Rig, SOON};
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes),
         case!(a_group_of_an_earlier_job_is_waited_for),
         case!(a_job_made_anew_has_a_group_of_its_own),
+        case!(a_job_made_anew_waits_for_the_pods_of_the_old_one),
         case!(of_two_jobs_of_one_name_the_second_waits),
         case!(a_job_that_adopts_a_group_waits_for_it),
         case!(whoever_edits_a_group_by_hand_is_named),
@@ -41,8 +43,15 @@ async fn a_strangers_group_is_left_alone_and_its_job_waits_until_it_goes(rig: Ar
     rig.must_be_held("taken", "mpijob/job").await?;
     let after = rig.get("taken", &group, state).await?;
     ensure!(before == after, "{before} {after}");
+    let status = rig.status("taken").await?;
+    ensure!(
+        says(&status, "job", &["Conflict", "PodGroupConflict:"]),
+        "{status}"
+    );
     rig.delete("taken", &group).await?;
     rig.await_running("taken", "job", 3).await?;
+    let status = rig.status("taken").await?;
+    ensure!(says(&status, "job", &["Running", "-"]), "{status}");
     rig.await_value("taken", &group, "{.spec.minMember}", "3").await
 }
 
@@ -163,7 +172,9 @@ async fn a_job_that_adopts_a_group_waits_for_it(rig: Arc<Rig>) -> Result<()> {
         rig.await_running(namespace, "job", 3).await?;
         let status = rig.status(namespace).await?;
         ensure!(
-            status.contains("Running") && !status.contains("WaitingForPodGroup"),
+            status.contains("Running")
+                && !status.contains("WaitingForPodGroup")
+                && !status.contains("opted in"),
             "{status}"
         );
     }
@@ -179,18 +190,7 @@ async fn whoever_edits_a_group_by_hand_is_named(rig: Arc<Rig>) -> Result<()> {
     ] {
         rig.create(&mpi("edit", name, 2, "1")).await?;
         rig.await_running("edit", name, 3).await?;
-        let patch = json!({"spec": spec}).to_string();
-        let group = format!("{GROUP}/{name}");
-        let args = [
-            "patch",
-            &group,
-            "-n=edit",
-            "--type=merge",
-            "--field-manager=jane",
-            "-p",
-            &patch,
-        ];
-        rig.kubectl(&args).await?;
+        edit_as_jane(&rig, name, &json!({"spec": spec})).await?;
         let said = rig.await_event("edit", name, "OperatorManagesPodGroup").await?;
         let field = spec.as_object().and_then(|spec| spec.keys().next());
         let field = field.expect("one field");
@@ -204,5 +204,71 @@ async fn whoever_edits_a_group_by_hand_is_named(rig: Arc<Rig>) -> Result<()> {
             "{status}"
         );
     }
+    // Undone, nothing is said any more; and what runs is listed though no gangs are asked for any more.
+    let undone = json!({"metadata": {"annotations": {"portcullis.dev/stand-down": null}}});
+    edit_as_jane(&rig, "one", &json!({"spec": {"minMember": 3}})).await?;
+    rig.merge("edit", "mpijob/one", &undone).await?;
+    let status = rig.status("edit").await?;
+    ensure!(says(&status, "one", &["Running", "-"]), "{status}");
+    rig.kubectl(&["label", "namespace", "edit", "portcullis.dev/gang-"])
+        .await?;
+    for args in [&["-n", "edit"][..], &[]] {
+        let status = super::rig::status(&rig.world, args).await?;
+        let left = ["Running", "its"];
+        ensure!(says(&status, "one", &left), "{status}");
+    }
     Ok(())
+}
+
+/// Whether the line of this MPIJob has this state and first word of why.
+fn says(status: &str, job: &str, end: &[&str]) -> bool {
+    let mut lines = status
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.any(|words| words.get(1..3) == Some(&["MPIJob", job]) && words.get(5..7) == Some(end))
+}
+
+/// Its scheduler counts them by the name of the group, so some of the new pods would start with them.
+async fn a_job_made_anew_waits_for_the_pods_of_the_old_one(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("oldpods", "coscheduling").await?;
+    let slow = json!({"metadata": {"annotations": {"kwok.test/terminate-after": "20s"}}});
+    let slow = json!({"spec": {"template": slow}});
+    rig.create(&with(batch("oldpods", "job", 2, "1"), &slow)).await?;
+    let pods = "batch.kubernetes.io/job-name=job";
+    rig.await_selected("oldpods", pods, 2).await?;
+    rig.delete("oldpods", "job/job").await?;
+    rig.await_gone("oldpods", "job/job").await?;
+    rig.create(&batch("oldpods", "job", 3, "1")).await?;
+    // Maybe the old group was still going first.
+    wait_for("the old pods to be told", SOON, async || {
+        let said = rig.await_event("oldpods", "job", "WaitingForOldGroup").await?;
+        let is_told = said.contains("would count for PodGroup job");
+        is_told.then_some(Some(())).context(said)
+    })
+    .await?;
+    let left = rig
+        .of_pods("oldpods", pods, "{.metadata.deletionTimestamp}")
+        .await?;
+    ensure!(left.len() == 2 && !left.contains(&String::new()), "{left:?}");
+    let hold = r"{.spec.suspend} {.metadata.annotations.portcullis\.dev/held}";
+    let held = rig.get("oldpods", "job/job", hold).await?;
+    ensure!(held == "true true", "{held}");
+    let status = rig.status("oldpods").await?;
+    ensure!(status.contains("WaitingForOldGroup"), "{status}");
+    rig.await_selected("oldpods", pods, 3).await
+}
+
+/// Somebody edits the PodGroup of a job.
+async fn edit_as_jane(rig: &Rig, job: &str, patch: &Value) -> Result<()> {
+    let (group, patch) = (format!("{GROUP}/{job}"), patch.to_string());
+    let args = [
+        "patch",
+        &group,
+        "-n=edit",
+        "--type=merge",
+        "--field-manager=jane",
+        "-p",
+        &patch,
+    ];
+    rig.kubectl(&args).await.map(drop)
 }

@@ -173,5 +173,11 @@ async fn a_group_that_somebody_deleted_is_made_again(rig: Arc<Rig>) -> Result<()
         Ok(Some(()))
     })
     .await?;
+    wait_for("an Event of each making", SOON, async || {
+        let said = rig.await_event("gone", "job", "PodGroupCreated").await?;
+        ensure!(said == "made PodGroup job made PodGroup job", "{said}");
+        Ok(Some(()))
+    })
+    .await?;
     rig.await_running("gone", "job", 3).await
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use portcullis_testbed::wait_for;
 use serde_json::json;
 
 use crate::case;
 use crate::jobs::{batch, mpi, pytorch, with};
-use crate::rig::{Case, Rig};
+use crate::rig::{Case, Rig, SOON};
 use crate::steps::{of, suspend};
 
 pub fn cases() -> Vec<Case> {
@@ -19,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         case!(a_group_that_goes_is_not_used_again),
         case!(a_pod_that_is_replaced_after_others_ended_still_starts),
         case!(a_native_group_follows_the_size_of_its_job),
+        case!(after_a_restart_a_suspended_job_loses_its_group),
     ]
 }
 
@@ -199,5 +201,37 @@ async fn a_native_group_follows_the_size_of_its_job(rig: Arc<Rig>) -> Result<()>
             .await?;
         rig.await_running("nsize", "job", pods).await?;
     }
+    Ok(())
+}
+
+/// A list of what is built in names neither version nor kind of its items.
+async fn after_a_restart_a_suspended_job_loses_its_group(rig: Arc<Rig>) -> Result<()> {
+    rig.ganged("nback", "native").await?;
+    rig.create(&batch("nback", "job", 3, "1")).await?;
+    rig.await_selected("nback", "batch.kubernetes.io/job-name=job", 3)
+        .await?;
+    {
+        let mut portcullis = rig.portcullis.lock().await;
+        portcullis.kill9();
+        portcullis.start().await?;
+    }
+    rig.merge("nback", "job/job", &json!({"spec": {"suspend": true}}))
+        .await?;
+    for kind in [GROUP, "workloads.scheduling.k8s.io"] {
+        wait_for(&format!("{kind} to go"), SOON, async || {
+            let left = rig.kubectl(&["get", kind, "-n=nback", "-o=name"]).await?;
+            left.is_empty().then_some(Some(())).context(left)
+        })
+        .await?;
+    }
+    let said = rig.kubectl(&[
+        "get",
+        "events",
+        "-n=nback",
+        "-o=name",
+        "--field-selector=reason=PodGroupRefused",
+    ]);
+    let said = said.await?;
+    ensure!(said.is_empty(), "{said}");
     Ok(())
 }

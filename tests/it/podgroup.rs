@@ -30,11 +30,35 @@ fn jobs_come_from_standard_input_and_a_refusal_is_exit_code_1() {
 }
 
 #[test]
-fn what_is_no_job_is_exit_code_1() {
-    let printed = podgroup("apiVersion: v1\nkind: ConfigMap\n");
-    assert_eq!(printed.status.code(), Some(1));
-    assert!(printed.stdout.is_empty());
-    assert!(text(&printed.stderr).contains("no job found: standard input, document 1 is a ConfigMap"));
+fn without_a_job_the_list_is_empty() {
+    for (jobs, said) in [
+        ("", "NoJob: no job found; "),
+        ("# nothing\n", "NoJob: no job found; "),
+        (
+            "apiVersion: v1\nkind: ConfigMap\n",
+            "NotAJob: standard input, document 1 is a ConfigMap of v1, and is passed over\nNoJob: ",
+        ),
+    ] {
+        let printed = podgroup(jobs);
+        assert_eq!(printed.status.code(), Some(0), "{jobs:?}");
+        assert_eq!(
+            text(&printed.stdout),
+            "apiVersion: v1\nitems: []\nkind: List\n",
+            "{jobs:?}"
+        );
+        assert!(
+            text(&printed.stderr).starts_with(said),
+            "{}",
+            text(&printed.stderr)
+        );
+    }
+    let broken = podgroup("a: [");
+    assert_eq!(
+        broken.status.code(),
+        Some(1),
+        "what cannot be read is no empty file"
+    );
+    assert!(broken.stdout.is_empty());
 }
 
 fn podgroup(jobs: &str) -> Output {

@@ -149,7 +149,7 @@ fn what_is_served_is_unknown_for_a_moment_and_a_job_is_held_meanwhile() {
         "jobs",
         &asks,
         expect![[
-            r#"refused: label portcullis.dev/gang of the namespace: found "nativ", expected coscheduling, volcano, native or auto"#
+            r#"refused: label portcullis.dev/gang of namespace n: found "nativ", expected coscheduling, volcano, native or auto"#
         ]],
     );
 }

@@ -1,22 +1,26 @@
 //! Namespaces that ask for gangs -> what became of their jobs: held, waiting, running, and why. Only what is stored is read:
-//! jobs, PodGroups, pods and Events.
+//! jobs, PodGroups, pods, PriorityClasses and Events.
 
-use std::collections::BTreeMap;
+mod line;
+mod why;
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
+use self::line::{Around, line};
 use super::words;
-use crate::cluster::discovery::Served;
-use crate::gang::{self, Choice, Family, GangSettings, JobRef, Reason, Standing, choose, hold, standing};
+use crate::cluster::discovery::{Served, api_resource};
+use crate::gang::{self, PriorityClasses, Wanted};
 use crate::names;
-use crate::reconcile::gang::cluster::{
-    COSCHEDULING, GROUP_APIS, GroupApi, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO,
-};
+use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::workload::jobs::{GANG_KINDS, GangKind};
 
 /// A job whose pods start together.
@@ -25,65 +29,109 @@ use crate::workload::jobs::{GANG_KINDS, GangKind};
 pub struct GangLine {
     /// Namespace.
     pub namespace: String,
-    /// Kind and name.
-    pub job: String,
-    /// `coscheduling`, `volcano` or `native`; none if no group is wanted.
-    pub back_end: Option<String>,
-    /// The name of the PodGroup that the pods carry.
+    /// Of the job.
+    pub api_version: String,
+    /// Of the job.
+    pub kind: String,
+    /// Of the job.
+    pub name: String,
+    /// The gang scheduler: `coscheduling`, `volcano` or `native`; none if no group is wanted.
+    pub scheduler: Option<String>,
+    /// The name of the PodGroup that the pods name, if it is there.
     pub pod_group: Option<String>,
     /// In one word or two.
     pub state: &'static str,
-    /// Reason of the newest remark of Portcullis.
-    pub reason: String,
-    /// Its sentence.
-    pub message: String,
+    /// Why, in one word; none if nothing is wrong.
+    pub reason: Option<String>,
+    /// Its sentence, or how many pods are there.
+    pub message: Option<String>,
 }
 
-/// The gangs of this namespace, or of all that ask for gangs. What cannot be read is said on the standard error.
-pub(super) async fn read(client: &Client, asked: Option<&str>) -> Vec<GangLine> {
-    let mut lines = Vec::new();
-    let namespaces = match namespaces(client, asked).await {
-        Ok(namespaces) => namespaces,
+/// What is there.
+#[derive(Debug, Default)]
+pub(super) struct Gangs {
+    /// The jobs.
+    pub(super) lines: Vec<GangLine>,
+    /// Sentences for the reader.
+    pub(super) notes: Vec<String>,
+    /// Whether any of the namespaces asks for gangs.
+    pub(super) are_asked_for: bool,
+}
+
+/// A namespace.
+struct Space {
+    name: String,
+    /// Label `gang`; without it, gangs of earlier may be left.
+    label: Option<String>,
+    is_dispatched: bool,
+}
+
+/// The gangs of this namespace, or of all that ask for gangs or have some left. What cannot be read is said on the standard
+/// error.
+pub(super) async fn read(client: &Client, asked: Option<&str>) -> Gangs {
+    let mut gangs = Gangs::default();
+    let mut spaces = match spaces(client, asked).await {
+        Ok(spaces) => spaces,
         Err(error) => {
             tell(&error);
-            return lines;
+            return gangs;
         }
     };
-    if namespaces.is_empty() {
-        return lines;
-    }
+    gangs.are_asked_for = spaces.iter().any(|space| space.label.is_some());
+    gangs.notes.extend(spaces.iter().filter_map(unknown_label));
     let groups = GANG_KINDS.iter().map(|kind| kind.resource().group);
     let groups: Vec<&str> = groups.chain(GROUP_APIS.iter().map(|api| api.group)).collect();
     let served = match Served::ask(client, &groups).await {
         Ok(served) => served,
         Err(error) => {
-            tell(&anyhow::anyhow!(error.words()));
-            return lines;
+            if gangs.are_asked_for {
+                tell(&anyhow::anyhow!(error.words()));
+            }
+            return gangs;
         }
     };
-    for (namespace, label) in namespaces {
-        match of_namespace(client, &served, &namespace, &label).await {
-            Ok(found) => lines.extend(found),
+    if asked.is_none() {
+        spaces.extend(left(client, &served, &spaces).await);
+    }
+    let mut classes = None;
+    for space in spaces {
+        match of_namespace(client, &served, &space, &mut classes).await {
+            Ok(found) => gangs.lines.extend(found),
+            // Without the label nothing says that there are any.
+            Err(_) if space.label.is_none() => {}
             Err(error) => tell(&error),
         }
     }
-    lines
+    gangs
+}
+
+/// A label that is none of the four: who may set it is not asked for its value.
+fn unknown_label(space: &Space) -> Option<String> {
+    let problem = space.label.as_ref()?.parse::<Wanted>().err()?;
+    Some(format!(
+        "Label {} of namespace {}: {problem}; jobs that ask for gangs are refused there.",
+        names::GANG,
+        space.name
+    ))
 }
 
 fn tell(error: &anyhow::Error) {
     eprintln!("portcullis: {error:#}; gangs are not listed there");
 }
 
-/// Names and labels `gang`. Whoever may not read a namespace sees no gangs of it.
-async fn namespaces(client: &Client, asked: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
+/// The namespace that is asked for, or all with the label. Whoever may not read a namespace sees no gangs of it.
+async fn spaces(client: &Client, asked: Option<&str>) -> anyhow::Result<Vec<Space>> {
     let api = Api::<Namespace>::all(client.clone());
     let found = match asked {
         None => {
             let list = api
                 .list_metadata(&ListParams::default().labels(names::GANG))
                 .await;
-            list.map_err(|error| words(error).context("list namespaces"))?
-                .items
+            let mut found = list
+                .map_err(|error| words(error).context("list namespaces"))?
+                .items;
+            found.retain(|namespace| namespace.labels().contains_key(names::GANG));
+            found
         }
         Some(name) => match api.get_metadata(name).await {
             Ok(namespace) => vec![namespace],
@@ -91,31 +139,77 @@ async fn namespaces(client: &Client, asked: Option<&str>) -> anyhow::Result<Vec<
             Err(error) => return Err(words(error).context(format!("read namespace {name}"))),
         },
     };
-    let label = |namespace: &kube::core::PartialObjectMeta<Namespace>| {
-        Some((namespace.name_any(), namespace.labels().get(names::GANG)?.clone()))
+    let space = |namespace: &PartialObjectMeta<Namespace>| Space {
+        name: namespace.name_any(),
+        label: namespace.labels().get(names::GANG).cloned(),
+        is_dispatched: namespace.labels().contains_key(names::DISPATCH),
     };
-    Ok(found.iter().filter_map(label).collect())
+    Ok(found.iter().map(space).collect())
+}
+
+/// Other namespaces with PodGroups that we made, or with jobs that we hold. Whoever may not list them sees none.
+async fn left(client: &Client, served: &Served, known: &[Space]) -> Vec<Space> {
+    let ours = ListParams::default().labels(names::JOB_UID);
+    let all = ListParams::default();
+    let groups = GROUP_APIS.iter().filter_map(|api| {
+        let version = served.first(api.group, api.versions, api.plural)?;
+        Some((api_resource(api.group, version, api.plural, api.kind), &ours))
+    });
+    let jobs = GANG_KINDS.iter().filter_map(|kind| {
+        let names = kind.resource();
+        let is_served = served.has(names.group, names.version, names.plural);
+        is_served.then(|| {
+            (
+                api_resource(names.group, names.version, names.plural, names.kind),
+                &all,
+            )
+        })
+    });
+    let mut found = BTreeSet::new();
+    for (resource, which) in groups.chain(jobs) {
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        let Ok(list) = api.list_metadata(which).await else {
+            continue;
+        };
+        let marked = list.iter().filter(|object| {
+            object.labels().contains_key(names::JOB_UID) || object.annotations().contains_key(names::HELD)
+        });
+        found.extend(marked.filter_map(ResourceExt::namespace));
+    }
+    let is_new = |name: &String| known.iter().all(|space| space.name != *name);
+    let space = |name| Space {
+        name,
+        label: None,
+        is_dispatched: false,
+    };
+    found.into_iter().filter(is_new).map(space).collect()
 }
 
 async fn of_namespace(
     client: &Client,
     served: &Served,
-    namespace: &str,
-    label: &str,
+    space: &Space,
+    classes: &mut Option<Option<PriorityClasses>>,
 ) -> anyhow::Result<Vec<GangLine>> {
+    let namespace = space.name.as_str();
     let mut jobs = Vec::new();
     for kind in GANG_KINDS {
         let names = kind.resource();
         if served.has(names.group, names.version, names.plural) {
-            let resource = resource(names.group, names.version, names.plural, names.kind);
+            let resource = api_resource(names.group, names.version, names.plural, names.kind);
             let found = list(client, namespace, &resource).await?;
             jobs.extend(found.into_iter().map(|job| (*kind, job)));
         }
     }
+    if jobs.is_empty() {
+        return Ok(Vec::new()); // nothing else is asked for
+    }
     let mut seen = Around {
+        label: space.label.clone(),
+        is_dispatched: space.is_dispatched,
         served: gang::Served {
-            coscheduling: is_served(served, COSCHEDULING),
-            volcano: is_served(served, VOLCANO),
+            coscheduling: COSCHEDULING.is_served(served),
+            volcano: VOLCANO.is_served(served),
             native: gang::NativeVersion::ALL.into_iter().find(|version| {
                 let (group, version) = version.api_version().split_once('/').unwrap_or_default();
                 served.has(group, version, NATIVE_WORKLOAD.plural)
@@ -123,27 +217,32 @@ async fn of_namespace(
         },
         ..Around::default()
     };
-    let wanted = jobs
-        .iter()
-        .any(|(kind, job)| back_end(*kind, job, label, &seen).is_some());
-    if !wanted {
-        return Ok(Vec::new()); // nothing else is asked for
-    }
-    for api in [COSCHEDULING, VOLCANO, NATIVE_POD_GROUP] {
+    // With Kubernetes 1.35 the group is the Workload.
+    let native = match NATIVE_POD_GROUP.is_served(served) {
+        true => NATIVE_POD_GROUP,
+        false => NATIVE_WORKLOAD,
+    };
+    for api in [COSCHEDULING, VOLCANO, native] {
         if let Some(version) = served.first(api.group, api.versions, api.plural) {
-            let resource = resource(api.group, version, api.plural, api.kind);
+            let resource = api_resource(api.group, version, api.plural, api.kind);
             for group in list(client, namespace, &resource).await? {
                 let name = group["metadata"]["name"].as_str().unwrap_or_default();
                 seen.groups.insert((api.group, name.to_owned()), group);
             }
         }
     }
+    let is_listed = |(kind, job): &(&'static dyn GangKind, Value)| line(*kind, job, &seen).is_some();
+    if !jobs.iter().any(is_listed) {
+        return Ok(Vec::new());
+    }
+    if classes.is_none() {
+        *classes = Some(priority_classes(client).await);
+    }
+    seen.classes = classes.clone().flatten();
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let pods = pods.list(&ListParams::default().labels(names::POD_GROUP)).await;
     for pod in pods.map_err(|error| words(error).context(format!("list pods of {namespace}")))? {
-        let group = pod.labels().get(names::POD_GROUP).cloned().unwrap_or_default();
-        let has_node = pod.spec.is_some_and(|spec| spec.node_name.is_some());
-        *seen.bound.entry(group).or_default() |= has_node;
+        seen.count(&pod);
     }
     let ours = ListParams::default().fields(&format!("reportingController={}", names::PORTCULLIS));
     let events = Api::<Event>::namespaced(client.clone(), namespace)
@@ -152,22 +251,15 @@ async fn of_namespace(
     for event in events.map_err(|error| words(error).context(format!("list events of {namespace}")))? {
         seen.hear(event);
     }
-    let line = |(kind, job): &(&'static dyn GangKind, Value)| line(*kind, job, label, &seen);
+    let line = |(kind, job): &(&'static dyn GangKind, Value)| line(*kind, job, &seen);
     Ok(jobs.iter().filter_map(line).collect())
 }
 
-fn is_served(served: &Served, api: GroupApi) -> bool {
-    served.first(api.group, api.versions, api.plural).is_some()
-}
-
-pub(super) fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: format!("{group}/{version}"),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
+/// None if they may not be listed.
+async fn priority_classes(client: &Client) -> Option<PriorityClasses> {
+    let list = Api::<PriorityClass>::all(client.clone());
+    let list = list.list(&ListParams::default()).await.ok()?;
+    Some(list.iter().collect())
 }
 
 /// The objects, with the types that a list leaves out.
@@ -193,128 +285,24 @@ pub(super) async fn list(
     found.items.into_iter().map(typed).collect()
 }
 
-/// What is beside the jobs of a namespace.
-#[derive(Debug, Default)]
-struct Around {
-    served: gang::Served,
-    /// PodGroups by API group and name.
-    groups: BTreeMap<(&'static str, String), Value>,
-    /// Names of groups with pods: whether any has a node.
-    bound: BTreeMap<String, bool>,
-    /// The newest remark by the UID of what it is about: time, reason, sentence.
-    remarks: BTreeMap<String, (String, String, String)>,
-}
-
-impl Around {
-    /// What was done is no remark; what is the case, is.
-    fn hear(&mut self, event: Event) {
-        let reason = event.reason.unwrap_or_default();
-        let is_remark = reason == "PodGroupRefused" || Reason::ALL.iter().any(|known| known.name() == reason);
-        let Some(uid) = event.regarding.and_then(|about| about.uid).filter(|_| is_remark) else {
-            return;
-        };
-        let time = event
-            .event_time
-            .map(|time| time.0.to_string())
-            .unwrap_or_default();
-        let remark = (time, reason, event.note.unwrap_or_default());
-        let newest = self.remarks.entry(uid).or_default();
-        if remark.0 >= newest.0 {
-            *newest = remark;
-        }
-    }
-}
-
-/// Whose group the job has or should have; none if it is no gang.
-fn back_end(kind: &dyn GangKind, job: &Value, label: &str, seen: &Around) -> Option<Option<Family>> {
-    if kind.is_finished(job) {
-        return None;
-    }
-    if let Some((Some(family), _)) = gang::marked(kind, job) {
-        return Some(Some(family));
-    }
-    match choose(kind, job, label, seen.served, &GangSettings::default()) {
-        Ok(Choice::Use(back_end)) => Some(Some(back_end.family())),
-        Ok(Choice::NotServed(family)) => Some(Some(family)),
-        Ok(Choice::Alone(notice)) => (notice.reason == Reason::OperatorManagesPodGroup).then_some(None),
-        Err(_) => Some(None),
-    }
-}
-
-/// The line of a job; none if it is no gang, or has ended.
-fn line(kind: &dyn GangKind, job: &Value, label: &str, seen: &Around) -> Option<GangLine> {
-    let back_end = back_end(kind, job, label, seen)?;
-    let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let annotation = |key: &str| job.pointer("/metadata/annotations")?.get(key)?.as_str();
-    let names = kind.resource();
-    let reference = JobRef {
-        api_version: names.api_version(),
-        kind: names.kind.to_owned(),
-        namespace: text("/metadata/namespace").to_owned(),
-        name: text("/metadata/name").to_owned(),
-        uid: text("/metadata/uid").to_owned(),
-    };
-    let pod_group = gang::marked(kind, job).map(|(_, name)| name.to_owned());
-    let api_group = back_end.map(|family| match family {
-        Family::Coscheduling => COSCHEDULING.group,
-        Family::Volcano => VOLCANO.group,
-        Family::Native => NATIVE_POD_GROUP.group,
-    });
-    let group = api_group
-        .zip(pod_group.clone())
-        .and_then(|key| seen.groups.get(&key));
-    let is_adopted = annotation(names::ADOPT_PODGROUP).is_some();
-    let is_taken = group.is_some_and(|group| !is_adopted && standing(group, &reference) == Standing::Foreign);
-    let has_node = pod_group.as_ref().and_then(|name| seen.bound.get(name)).copied();
-    let state = match (hold::is_suspended(kind, job), hold::is_claimed(job)) {
-        _ if annotation(names::STAND_DOWN).is_some() => "StoodDown",
-        _ if is_taken => "Conflict",
-        (true, true) => "Held",
-        (true, false) => "Suspended",
-        (false, _) if pod_group.is_none() => "NoGang",
-        (false, _) if has_node == Some(true) => "Running",
-        (false, _) => "Waiting",
-    };
-    let (_, reason, message) = seen.remarks.get(&reference.uid).cloned().unwrap_or_default();
-    let is_over = state == "Running" && (reason.starts_with("WaitingFor") || reason == "PodGroupConflict");
-    let (reason, message) = match (state, is_over) {
-        ("StoodDown", _) => (
-            Reason::OperatorManagesPodGroup.name().to_owned(),
-            annotation(names::STAND_DOWN).unwrap_or_default().to_owned(),
-        ),
-        (_, true) => (String::new(), String::new()),
-        (_, false) => (reason, message),
-    };
-    Some(GangLine {
-        namespace: reference.namespace,
-        job: format!("{} {}", reference.kind, reference.name),
-        back_end: back_end.map(|family| family.to_string()),
-        pod_group,
-        state,
-        reason,
-        message,
-    })
-}
-
 impl GangLine {
     /// Names of the columns.
     pub(super) const COLUMNS: [&str; 6] = ["NAMESPACE", "JOB", "SCHEDULER", "PODGROUP", "STATE", "WHY"];
 
     /// Its cells.
     pub(super) fn cells(&self) -> [String; 6] {
-        let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let why = match (self.reason.is_empty(), self.message.is_empty()) {
-            (true, _) => "-".to_owned(),
-            (false, true) => self.reason.clone(),
-            (false, false) => format!("{}: {}", self.reason, self.message),
+        let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let why = match (&self.reason, &self.message) {
+            (Some(reason), Some(message)) => Some(format!("{reason}: {message}")),
+            (reason, message) => reason.clone().or_else(|| message.clone()),
         };
         [
             self.namespace.clone(),
-            self.job.clone(),
-            dash(&self.back_end),
-            dash(&self.pod_group),
+            format!("{} {}", self.kind, self.name),
+            dash(self.scheduler.clone()),
+            dash(self.pod_group.clone()),
             self.state.to_owned(),
-            why,
+            dash(why),
         ]
     }
 }

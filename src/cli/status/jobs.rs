@@ -4,8 +4,9 @@ use kube::Client;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::gangs::{list, resource};
+use super::gangs::list;
 use crate::cluster::discovery::Served;
+use crate::cluster::discovery::api_resource;
 use crate::job::{Claim, claim, is_suspended};
 use crate::names;
 use crate::workload::jobs::{JobKind, JobKinds};
@@ -46,7 +47,7 @@ pub(super) async fn read(client: &Client, namespaces: &[String]) -> Vec<JobLine>
             if !served.has(names.group, names.version, names.plural) {
                 continue;
             }
-            let resource = resource(names.group, names.version, names.plural, names.kind);
+            let resource = api_resource(names.group, names.version, names.plural, names.kind);
             match list(client, namespace, &resource).await {
                 Ok(found) => lines.extend(found.iter().filter_map(|job| line(kind, job))),
                 Err(error) => eprintln!("portcullis: {error:#}; they are not listed"),

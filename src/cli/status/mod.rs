@@ -79,8 +79,11 @@ async fn read(args: &StatusArgs) -> anyhow::Result<Report> {
 
 async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
     let name = args.pod.as_deref();
-    let Scope { namespaces, notes } =
-        scope(&client, args.namespace.as_deref(), &args.portcullis_namespace).await?;
+    let Scope {
+        namespaces,
+        notes,
+        nobody,
+    } = scope(&client, args.namespace.as_deref(), &args.portcullis_namespace).await?;
     let mut report = Report {
         notes,
         ..Report::default()
@@ -120,7 +123,12 @@ async fn report(client: Client, args: &StatusArgs) -> anyhow::Result<Report> {
             .notes
             .extend(native_gangs(&client, &args.portcullis_namespace).await);
         report.jobs = jobs::read(&client, &names).await;
-        report.gangs = gangs::read(&client, args.namespace.as_deref()).await;
+        let gangs = gangs::read(&client, args.namespace.as_deref()).await;
+        report.notes.extend(gangs.notes);
+        // Whoever has gangs need not dispatch.
+        let has_gangs = gangs.are_asked_for || !gangs.lines.is_empty();
+        report.notes.splice(0..0, nobody.filter(|_| !has_gangs));
+        report.gangs = gangs.lines;
         workers(&client, args, &mut report).await;
     }
     Ok(report)

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::gangs::GangLine;
 use super::jobs::JobLine;
-use crate::cli::documents;
 use crate::names;
 
 /// The whole answer; also the form of `-o yaml` and `-o json`.
@@ -251,7 +250,7 @@ impl Report {
             created,
         );
         if out.is_empty() {
-            out.push_str("No pods.\n");
+            out.push_str("Nothing to show: no pods that are dispatched, no gangs.\n");
         }
         out
     }
@@ -263,7 +262,7 @@ fn part<const COLUMNS: usize>(
     names: [&str; COLUMNS],
     rows: impl Iterator<Item = [String; COLUMNS]>,
 ) {
-    let table = documents::table(names, &rows.collect::<Vec<_>>());
+    let table = crate::cli::table::table(names, &rows.collect::<Vec<_>>());
     if table.is_empty() {
         return;
     }

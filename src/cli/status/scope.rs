@@ -18,6 +18,8 @@ pub(super) struct Scope {
     pub(super) namespaces: Vec<Seen>,
     /// Sentences for the reader.
     pub(super) notes: Vec<String>,
+    /// What is to be said if no namespace is opted in, and there is nothing else to show.
+    pub(super) nobody: Option<String>,
 }
 
 /// A namespace.
@@ -59,11 +61,14 @@ pub(super) async fn scope(client: &Client, asked: Option<&str>, own: &str) -> an
         namespaces.extend(left);
         return Ok(Scope {
             namespaces,
-            notes: nobody.into_iter().chain(held).collect(),
+            notes: held.into_iter().collect(),
+            nobody,
         });
     };
     let (opted_in, notes) = match api.get(name).await {
         Ok(namespace) if namespace.labels().contains_key(names::DISPATCH) => (true, Vec::new()),
+        // It asks for gangs, not for dispatch.
+        Ok(namespace) if namespace.labels().contains_key(names::GANG) => (false, Vec::new()),
         Ok(_) => (false, vec![not_opted_in(name, own)]),
         Err(kube::Error::Api(status)) if status.code == 404 => {
             anyhow::bail!(
@@ -80,6 +85,7 @@ pub(super) async fn scope(client: &Client, asked: Option<&str>, own: &str) -> an
     Ok(Scope {
         namespaces: vec![Seen { name, opted_in }],
         notes,
+        nobody: None,
     })
 }
 

@@ -56,6 +56,24 @@ async fn a_namespace_that_is_not_opted_in_says_so_and_how_to_opt_in() {
 }
 
 #[tokio::test]
+async fn a_namespace_that_asks_for_gangs_is_not_told_to_opt_in_to_dispatch() {
+    check(
+        &["-n", "ganged"],
+        expect![[r#"
+            Nothing to show: no pods that are dispatched, no gangs.
+        "#]],
+    )
+    .await;
+    check(
+        &["-n", "misled"],
+        expect![[r#"
+            Label portcullis.dev/gang of namespace misled: found "kueue", expected coscheduling, volcano, native or auto; jobs that ask for gangs are refused there.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn all_namespaces_is_what_no_namespace_is_and_what_left_is_listed_too() {
     let all = expect![[r#"
         No longer opted in, but pods are still dispatched from there: left. They stay where they are until they are deleted.
@@ -199,6 +217,8 @@ fn answer(path: &str) -> (u16, Value) {
             "namespaces",
             name @ ("default" | "kube-system" | "left-behind"),
         ] => (200, named(name, json!({}))),
+        ["v1", "namespaces", "ganged"] => (200, named("ganged", json!({names::GANG: "auto"}))),
+        ["v1", "namespaces", "misled"] => (200, named("misled", json!({names::GANG: "kueue"}))),
         ["v1", "namespaces", "accepting"] => {
             let mut accepting = named("accepting", json!({}));
             accepting["metadata"]["annotations"] = json!({names::ACCEPTS: "o/accepting"});

@@ -39,6 +39,30 @@ fn batch_job(spec: &Value) -> Case {
 }
 
 #[test]
+fn a_stored_job_whose_template_cannot_change_is_to_be_made_anew() {
+    let path = "spec.template.spec.schedulerName";
+    let named =
+        batch_job(&json!({"parallelism": 2})).with("/spec/template/spec/schedulerName", json!("theirs"));
+    let said = |case: &Case| match case.decide() {
+        Ok(Decision::Alone(notice)) => notice.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let named = named.on(BackEnd::Volcano);
+    assert_eq!(
+        said(&named),
+        format!(
+            "SchedulerNameMismatch: \"theirs\" serves no group of volcano; name \"volcano\" or none: {path}"
+        )
+    );
+    assert_eq!(
+        said(&named.stored()),
+        format!(
+            "SchedulerNameMismatch: \"theirs\" serves no group of volcano; create the job anew with \"volcano\" or none, for it cannot be changed: {path}"
+        )
+    );
+}
+
+#[test]
 fn every_row_of_generic_kinds() {
     let two = || job_set(&[replicated("r1", 1, 1, "1,1Gi"), replicated("r2", 2, 4, "2,1Gi")]);
     let waves = batch_job(&json!({"parallelism": 4, "completions": 10}));

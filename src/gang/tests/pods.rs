@@ -324,11 +324,11 @@ fn the_back_end_is_the_jobs_or_the_namespaces() {
     );
     assert_eq!(
         line(&mpi(), "auto", all),
-        "label portcullis.dev/gang of the namespace: found auto, but this cluster serves coscheduling and volcano and native; name one of them"
+        "label portcullis.dev/gang of namespace team: found auto, but this cluster serves coscheduling and volcano and native; name one of them"
     );
     assert_eq!(
         line(&mpi(), "kai", all),
-        "label portcullis.dev/gang of the namespace: found \"kai\", expected coscheduling, volcano, native or auto"
+        "label portcullis.dev/gang of namespace team: found \"kai\", expected coscheduling, volcano, native or auto"
     );
     let plain = mpi().with("/spec/runPolicy", json!({}));
     assert_eq!(

@@ -1,14 +1,15 @@
 //! One cluster whose jobs get PodGroups: its clients, what is seen of it, and which jobs need a turn.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use serde_json::Value;
 
-use super::observed::Memory;
+use super::observed::Memories;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
 use crate::admission::gang::GangFacts;
 use crate::cluster::client::Clients;
@@ -17,9 +18,10 @@ use crate::cluster::discovery;
 use crate::cluster::namespaces::Namespaces;
 use crate::config::Configuration;
 use crate::gang::facts::runtime_overhead;
-use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served};
+use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served, hold, marked};
 use crate::names::ADOPT_PODGROUP;
 use crate::reconcile::queue::Queue;
+use crate::workload::jobs::gang_kind;
 
 /// A kind of group object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +34,14 @@ pub struct GroupApi {
     pub kind: &'static str,
     /// Versions, the best first.
     pub versions: &'static [&'static str],
+}
+
+impl GroupApi {
+    /// Whether a cluster that serves this has objects of the kind, in any version.
+    #[must_use]
+    pub fn is_served(self, served: &discovery::Served) -> bool {
+        served.first(self.group, self.versions, self.plural).is_some()
+    }
 }
 
 /// The PodGroup of scheduler-plugins.
@@ -87,7 +97,10 @@ pub struct GangCluster {
     asked: AtomicBool,
     facts: ArcSwap<ClusterFacts>,
     known: Mutex<BTreeSet<GroupApi>>,
-    memories: Mutex<HashMap<JobKey, Memory>>,
+    /// A complete list of the pods of groups was seen.
+    pods_known: AtomicBool,
+    /// What this process remembers of jobs.
+    pub(super) memories: Memories,
 }
 
 impl GangCluster {
@@ -115,7 +128,8 @@ impl GangCluster {
             asked: AtomicBool::new(false),
             facts: ArcSwap::from_pointee(facts),
             known: Mutex::default(),
-            memories: Mutex::default(),
+            pods_known: AtomicBool::new(false),
+            memories: Memories::default(),
         }
     }
 
@@ -131,15 +145,17 @@ impl GangCluster {
 
     /// It serves this now; natives are left out until the probe has shown that pods can be in groups. `tried`: it was asked.
     pub(super) fn serve(&self, served: &discovery::Served, native: Option<NativeVersion>, tried: bool) {
-        let has = |api: GroupApi| served.first(api.group, api.versions, api.plural).is_some();
         let next = Served {
-            coscheduling: has(COSCHEDULING),
-            volcano: has(VOLCANO),
+            coscheduling: COSCHEDULING.is_served(served),
+            volcano: VOLCANO.is_served(served),
             native,
         };
-        self.lock(&self.known).retain(|api| has(*api));
+        self.lock(&self.known).retain(|api| api.is_served(served));
         let changed = *self.served.swap(Arc::new(next)) != next;
         self.asked.store(tried, Ordering::Release);
+        if !tried {
+            self.pods_known(false); // nothing follows them
+        }
         if changed {
             self.look_at_all();
         }
@@ -155,15 +171,18 @@ impl GangCluster {
         self.lock(&self.known).contains(&api)
     }
 
+    /// Whether the list of pods is complete. Before it, absence means nothing.
+    pub(super) fn pods_known(&self, known: bool) {
+        self.pods_known.store(known, Ordering::Release);
+    }
+
+    /// Whether absence of pods means anything.
+    pub(super) fn knows_pods(&self) -> bool {
+        self.pods_known.load(Ordering::Acquire)
+    }
+
     pub(super) fn priority_classes(&self, classes: &BTreeMap<String, PriorityClass>) {
-        let global = classes.values().find(|class| class.global_default == Some(true));
-        let priority_classes = PriorityClasses {
-            values: classes
-                .iter()
-                .map(|(name, class)| (name.clone(), class.value.unwrap_or(0)))
-                .collect(),
-            global_default: global.map(|class| class.value.unwrap_or(0)),
-        };
+        let priority_classes: PriorityClasses = classes.values().collect();
         self.change_facts(|facts| facts.priority_classes = priority_classes.clone());
     }
 
@@ -212,8 +231,19 @@ impl GangCluster {
         }
     }
 
-    /// The job of a group's pods, by the controller of the group.
+    /// The job of a group's pods, by the controller of the group; and one that is held until they are gone, which has no group yet.
     pub(super) fn look_at_job_of_pods(&self, namespace: &Arc<str>, group: &Arc<str>) {
+        let names_it = |job: &JobKey, object: &Value| {
+            let kind = gang_kind(&job.resource.api_version(), job.resource.kind);
+            let marked = kind.and_then(|kind| marked(kind, object));
+            job.name == *group || marked.is_some_and(|(_, name)| name == &**group)
+        };
+        let waits = |job: &JobKey, seen: &Seen| {
+            job.namespace == *namespace && hold::is_claimed(&seen.object) && names_it(job, &seen.object)
+        };
+        for job in self.store.jobs(waits) {
+            self.queue.add(job);
+        }
         for api in GROUP_APIS {
             let key = GroupKey {
                 group: api.group,
@@ -225,19 +255,6 @@ impl GangCluster {
                 self.look_at_jobs_of(&key, &seen);
             }
         }
-    }
-
-    /// What this process remembers of a job.
-    pub(super) fn memory(&self, key: &JobKey) -> Memory {
-        self.lock(&self.memories).get(key).cloned().unwrap_or_default()
-    }
-
-    pub(super) fn remember(&self, key: &JobKey, change: impl FnOnce(&mut Memory)) {
-        change(self.lock(&self.memories).entry(key.clone()).or_default());
-    }
-
-    pub(super) fn forget(&self, key: &JobKey) {
-        self.lock(&self.memories).remove(key);
     }
 
     fn lock<'l, T>(&self, what: &'l Mutex<T>) -> MutexGuard<'l, T> {

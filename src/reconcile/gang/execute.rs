@@ -99,7 +99,7 @@ pub enum Done {
     NoGroup(GroupKey),
     /// The job as it stands.
     Job(JobKey, Seen),
-    /// There is none of this name, or another one.
+    /// There is none of this name.
     NoJob(JobKey),
     /// No launcher without marks is there.
     LauncherGood,
@@ -147,6 +147,17 @@ impl Failure {
 }
 
 impl Step {
+    /// The group that it is about.
+    pub fn group(&self) -> Option<&GroupKey> {
+        match self {
+            Self::Create { key, .. }
+            | Self::Update { key, .. }
+            | Self::Look { key, .. }
+            | Self::Delete { key, .. } => Some(key),
+            Self::PatchJob { .. } | Self::Launcher { .. } => None,
+        }
+    }
+
     /// A fixed name, for logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -27,7 +27,8 @@ pub struct GangMetrics {
 pub struct Held {
     now: Gauge,
     seconds: Histogram,
-    since: Mutex<HashMap<JobKey, Instant>>,
+    /// With the UID of the job.
+    since: Mutex<HashMap<JobKey, (Arc<str>, Instant)>>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -71,13 +72,17 @@ impl GangMetrics {
 }
 
 impl Held {
-    pub(super) fn is(&self, key: &JobKey, held: bool, now: Instant) {
+    pub(super) fn is(&self, key: &JobKey, uid: &Arc<str>, held: bool, now: Instant) {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         if held {
-            since.entry(key.clone()).or_insert(now);
-        } else if let Some(at) = since.remove(key) {
-            self.seconds
-                .observe(now.saturating_duration_since(at).as_secs_f64());
+            if since.get(key).is_none_or(|(of, _)| of != uid) {
+                since.insert(key.clone(), (uid.clone(), now));
+            }
+        } else if let Some((of, at)) = since.remove(key) {
+            if of == *uid {
+                self.seconds
+                    .observe(now.saturating_duration_since(at).as_secs_f64());
+            }
         } else {
             return;
         }

@@ -1,7 +1,7 @@
 //! One job as a turn sees it: the snapshot that the plan is made from.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -34,6 +34,8 @@ pub struct Observed<'s> {
     pub delete_on_finish: DeleteOnFinish,
     /// Which lists of group objects are complete.
     pub knows: BTreeSet<(&'static str, &'static str)>,
+    /// The list of pods is complete.
+    pub knows_pods: bool,
     /// The group objects and pods of this cluster.
     pub groups: &'s dyn Groups,
     /// What this process remembers.
@@ -53,6 +55,38 @@ pub struct Memory {
     pub launcher: LauncherSeen,
     /// Why the last write failed; none once its group was written.
     pub refused: Option<String>,
+}
+
+/// What is remembered of all jobs, with the UID of each: another job of its name begins anew.
+#[derive(Default)]
+pub struct Memories(Mutex<HashMap<JobKey, (Arc<str>, Memory)>>);
+
+impl Memories {
+    /// What is remembered of the job with this UID.
+    pub fn of(&self, key: &JobKey, uid: &str) -> Memory {
+        let all = self.lock();
+        let of_it = all.get(key).filter(|(of, _)| **of == *uid);
+        of_it.map(|(_, memory)| memory.clone()).unwrap_or_default()
+    }
+
+    /// Changes what is remembered of the job with this UID.
+    pub fn change(&self, key: &JobKey, uid: &Arc<str>, change: impl FnOnce(&mut Memory)) {
+        let mut all = self.lock();
+        let (of, memory) = all.entry(key.clone()).or_default();
+        if of != uid {
+            (*of, *memory) = (uid.clone(), Memory::default());
+        }
+        change(memory);
+    }
+
+    /// The job is gone.
+    pub fn forget(&self, key: &JobKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobKey, (Arc<str>, Memory)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A launcher Job is made while its MPIJob is suspended; what it takes over later are labels, but neither the scheduler's
@@ -76,6 +110,8 @@ pub trait Groups: Sync {
     fn of_job(&self, namespace: &str, uid: &str) -> Vec<(GroupKey, Seen)>;
     /// The pods of a group that this job controls.
     fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount;
+    /// How many pods of a group have a node and have not ended, whosever they are.
+    fn bound(&self, namespace: &Arc<str>, group: &Arc<str>) -> u32;
 }
 
 impl Groups for Store {
@@ -89,6 +125,10 @@ impl Groups for Store {
 
     fn pods(&self, namespace: &Arc<str>, group: &Arc<str>, job: &str) -> PodCount {
         Self::pods(self, namespace, group, job)
+    }
+
+    fn bound(&self, namespace: &Arc<str>, group: &Arc<str>) -> u32 {
+        Self::bound(self, namespace, group)
     }
 }
 
@@ -106,5 +146,37 @@ impl Observed<'_> {
     /// Its suspend field is true.
     pub fn is_suspended(&self) -> bool {
         hold::is_suspended(self.kind, self.object())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::jobs::gang_kind;
+
+    #[test]
+    fn nothing_is_remembered_of_a_job_about_another_of_its_name() {
+        let memories = Memories::default();
+        let key = JobKey {
+            resource: gang_kind("batch/v1", "Job").unwrap().resource(),
+            namespace: "n".into(),
+            name: "job".into(),
+        };
+        let (old, new): (Arc<str>, Arc<str>) = ("old".into(), "new".into());
+        memories.change(&key, &old, |memory| {
+            memory.held_since = Some(Instant::now());
+            memory.refused = Some("no".to_owned());
+            memory.launcher = LauncherSeen::Good;
+            memory.proven.insert("g".into());
+        });
+        assert_eq!(memories.of(&key, &old).launcher, LauncherSeen::Good);
+        assert_eq!(memories.of(&key, &new), Memory::default());
+        memories.change(&key, &new, |memory| memory.met_owner = 1);
+        let fresh = Memory {
+            met_owner: 1,
+            ..Memory::default()
+        };
+        assert_eq!(memories.of(&key, &new), fresh);
+        assert_eq!(memories.of(&key, &old), Memory::default());
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! A view may be old; every write that follows from it carries preconditions.
 
+mod latest;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 
+use self::latest::{Latest, Name};
 use crate::gang::hold;
 use crate::workload::Resource;
 use crate::workload::jobs::gang_kind;
@@ -20,6 +23,14 @@ pub struct JobKey {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
+}
+
+impl Name for JobKey {
+    type Kind = Resource;
+
+    fn kind(&self) -> Resource {
+        self.resource
+    }
 }
 
 impl std::fmt::Display for JobKey {
@@ -50,6 +61,15 @@ impl Seen {
         })
     }
 
+    /// Reads an item of a list or watch. A list of what is built in shows neither `apiVersion` nor `kind` on its items, so
+    /// they are those of the list.
+    pub fn listed(mut object: Value, api_version: &str, kind: &str) -> Option<Self> {
+        let fields = object.as_object_mut()?;
+        fields.insert("apiVersion".to_owned(), api_version.into());
+        fields.insert("kind".to_owned(), kind.into());
+        Self::of(object)
+    }
+
     fn version(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }
@@ -73,6 +93,14 @@ pub struct GroupKey {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
+}
+
+impl Name for GroupKey {
+    type Kind = (&'static str, &'static str);
+
+    fn kind(&self) -> Self::Kind {
+        (self.group, self.plural)
+    }
 }
 
 /// How many pods of a group there are.
@@ -110,8 +138,8 @@ type CountKey = (Arc<str>, Arc<str>, Arc<str>);
 
 #[derive(Default)]
 struct Inner {
-    jobs: HashMap<JobKey, Seen>,
-    groups: BTreeMap<GroupKey, Seen>,
+    jobs: Latest<JobKey>,
+    groups: Latest<GroupKey>,
     pods: HashMap<(Arc<str>, Arc<str>), PodSeen>,
     counts: BTreeMap<CountKey, PodCount>,
 }
@@ -138,29 +166,29 @@ impl Store {
         self.read().jobs.iter().any(is_left)
     }
 
-    /// True if it is news.
-    pub fn job_seen(&self, key: JobKey, seen: Seen) -> bool {
-        newer(&mut self.write().jobs, key, seen)
+    /// The watch delivered this state. True if it is news.
+    pub fn job_watched(&self, key: JobKey, seen: Seen) -> bool {
+        self.write().jobs.watched(key, seen)
     }
 
-    /// True if it was known.
-    pub fn job_gone(&self, key: &JobKey) -> bool {
-        self.write().jobs.remove(key).is_some()
+    /// The watch delivered its end, or that it is none of ours any more. True if it was known.
+    pub fn job_removed(&self, key: &JobKey, seen: &Seen) -> bool {
+        self.write().jobs.removed(key, seen)
+    }
+
+    /// A call was answered with this state; `before` is the UID that was seen when it was made. False if it is gone since.
+    pub fn job_answered(&self, key: JobKey, seen: Seen, before: &str) -> bool {
+        self.write().jobs.answered(key, seen, Some(before))
+    }
+
+    /// A call was answered that the name is free, or that another has it; this one had it before.
+    pub fn job_gone(&self, key: &JobKey, uid: &str) {
+        self.write().jobs.gone(key, uid);
     }
 
     /// A complete list of this resource: others of it are gone. Answers their keys.
     pub fn jobs_listed(&self, resource: Resource, there: &BTreeSet<JobKey>) -> Vec<JobKey> {
-        let mut inner = self.write();
-        let gone: Vec<JobKey> = inner
-            .jobs
-            .keys()
-            .filter(|key| key.resource == resource && !there.contains(key))
-            .cloned()
-            .collect();
-        for key in &gone {
-            inner.jobs.remove(key);
-        }
-        gone
+        self.write().jobs.listed(resource, there)
     }
 
     /// The group object under the key.
@@ -171,44 +199,39 @@ impl Store {
     /// Group objects of this namespace that this job controls.
     pub fn groups_of(&self, namespace: &str, job_uid: &str) -> Vec<(GroupKey, Seen)> {
         let inner = self.read();
-        inner
-            .groups
-            .iter()
-            .filter(|(key, seen)| {
-                &*key.namespace == namespace
-                    && controller(&seen.object).is_some_and(|owner| owner.uid == job_uid)
-            })
+        let controlled = inner.groups.iter().filter(|(key, seen)| {
+            &*key.namespace == namespace && controller(&seen.object).is_some_and(|owner| owner.uid == job_uid)
+        });
+        let mut groups: Vec<_> = controlled
             .map(|(key, seen)| (key.clone(), seen.clone()))
-            .collect()
-    }
-
-    /// True if it is news.
-    pub fn group_seen(&self, key: GroupKey, seen: Seen) -> bool {
-        let mut inner = self.write();
-        match inner.groups.get(&key) {
-            Some(held) if held.uid == seen.uid && held.version() >= seen.version() => false,
-            Some(_) | None => {
-                inner.groups.insert(key, seen);
-                true
-            }
-        }
-    }
-
-    /// What was there.
-    pub fn group_gone(&self, key: &GroupKey) -> Option<Seen> {
-        self.write().groups.remove(key)
-    }
-
-    /// A complete list of this resource: others of it are gone. Answers them.
-    pub fn groups_listed(&self, (group, plural): (&str, &str), there: &BTreeSet<GroupKey>) -> Vec<Seen> {
-        let mut inner = self.write();
-        let gone: Vec<GroupKey> = inner
-            .groups
-            .keys()
-            .filter(|key| key.group == group && key.plural == plural && !there.contains(key))
-            .cloned()
             .collect();
-        gone.iter().filter_map(|key| inner.groups.remove(key)).collect()
+        groups.sort_by(|(one, _), (other, _)| one.cmp(other)); // the same view gives the same plan
+        groups
+    }
+
+    /// The watch delivered this state. True if it is news.
+    pub fn group_watched(&self, key: GroupKey, seen: Seen) -> bool {
+        self.write().groups.watched(key, seen)
+    }
+
+    /// The watch delivered its end.
+    pub fn group_removed(&self, key: &GroupKey, seen: &Seen) {
+        self.write().groups.removed(key, seen);
+    }
+
+    /// A call was answered with this state; `before` is the UID that was seen when it was made. False if it is gone since.
+    pub fn group_answered(&self, key: GroupKey, seen: Seen, before: Option<&str>) -> bool {
+        self.write().groups.answered(key, seen, before)
+    }
+
+    /// A call was answered that the name is free; this one had it before.
+    pub fn group_gone(&self, key: &GroupKey, uid: &str) {
+        self.write().groups.gone(key, uid);
+    }
+
+    /// A complete list of this resource: others of it are gone.
+    pub fn groups_listed(&self, resource: (&'static str, &'static str), there: &BTreeSet<GroupKey>) {
+        self.write().groups.listed(resource, there);
     }
 
     /// The pods of a group that this job, or a Job that it made (`<job>-launcher`, `<jobset>-<name>-0`), controls.
@@ -217,19 +240,23 @@ impl Store {
             let rest = controller.strip_prefix(job);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
-        let first = (namespace.clone(), group.clone(), Arc::from(""));
-        let inner = self.read();
-        let of_group = inner
-            .counts
-            .range(first..)
-            .take_while(|((in_namespace, of, _), _)| in_namespace == namespace && of == group);
-        of_group
-            .filter(|((_, _, controller), _)| is_of_job(controller))
+        self.read()
+            .counts_of(namespace, group)
+            .filter(|(controller, _)| is_of_job(controller))
             .fold(PodCount::default(), |sum, (_, count)| PodCount {
                 active: sum.active + count.active,
                 bound: sum.bound + count.bound,
                 succeeded: sum.succeeded + count.succeeded,
             })
+    }
+
+    /// How many pods of a group have a node and have not ended, whosever they are.
+    pub fn bound(&self, namespace: &Arc<str>, group: &Arc<str>) -> u32 {
+        let inner = self.read();
+        inner
+            .counts_of(namespace, group)
+            .map(|(_, count)| count.bound)
+            .sum()
     }
 
     /// Answers the group if its count changed. None as `pod`: it is gone.
@@ -268,6 +295,15 @@ impl Store {
 }
 
 impl Inner {
+    /// By controller.
+    fn counts_of(&self, namespace: &Arc<str>, group: &Arc<str>) -> impl Iterator<Item = (&str, &PodCount)> {
+        let first = (namespace.clone(), group.clone(), Arc::from(""));
+        self.counts
+            .range(first..)
+            .take_while(move |((in_namespace, of, _), _)| in_namespace == namespace && of == group)
+            .map(|((_, _, controller), count)| (&**controller, count))
+    }
+
     fn count(&mut self, namespace: &Arc<str>, pod: &PodSeen, change: fn(u32, u32) -> u32) {
         let key = (namespace.clone(), pod.group.clone(), pod.controller.clone());
         let count = self.counts.entry(key.clone()).or_default();
@@ -276,16 +312,6 @@ impl Inner {
         count.succeeded = change(count.succeeded, u32::from(pod.succeeded));
         if *count == PodCount::default() {
             self.counts.remove(&key);
-        }
-    }
-}
-
-fn newer(jobs: &mut HashMap<JobKey, Seen>, key: JobKey, seen: Seen) -> bool {
-    match jobs.get(&key) {
-        Some(held) if held.uid == seen.uid && held.version() >= seen.version() => false,
-        Some(_) | None => {
-            jobs.insert(key, seen);
-            true
         }
     }
 }
@@ -319,6 +345,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_item_of_a_list_has_the_version_and_kind_of_the_list() {
+        let item = serde_json::json!({"metadata": {"uid": "u", "resourceVersion": "1"}});
+        let seen = Seen::listed(item, "scheduling.k8s.io/v1beta1", "PodGroup").unwrap();
+        let named = (&seen.object["apiVersion"], &seen.object["kind"]);
+        assert_eq!(named, (&"scheduling.k8s.io/v1beta1".into(), &"PodGroup".into()));
+    }
+
+    #[test]
     fn only_pods_of_the_job_count_whatever_label_others_have() {
         let store = Store::default();
         let namespace: Arc<str> = "n".into();
@@ -349,6 +383,11 @@ mod tests {
             succeeded: 0,
         };
         assert_eq!(store.pods(&namespace, &group, "train"), of_job);
+        assert_eq!(
+            store.bound(&namespace, &group),
+            3,
+            "a scheduler counts the neighbour too"
+        );
         store.pod_seen(&namespace, &"worker-0".into(), None);
         assert_eq!(store.pods(&namespace, &group, "train").active, 1);
         assert_eq!(store.pods(&"other".into(), &group, "train"), PodCount::default());

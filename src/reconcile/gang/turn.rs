@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::cluster::{GROUP_APIS, GangCluster, is_dispatched};
+use super::cluster::{GROUP_APIS, GangCluster, GroupApi, is_dispatched};
 use super::execute::{Done, Failure, Step, Why, execute};
 use super::metrics::GangMetrics;
-use super::observed::{LauncherSeen, Observed};
+use super::observed::{LauncherSeen, Memory, Observed};
 use super::plan::compare::changes;
 use super::plan::{Plan, plan};
 use super::store::{JobKey, Seen};
@@ -57,7 +57,7 @@ impl TakesTurns for Turns {
         loop {
             let now = Instant::now();
             let Some(mut observed) = self.observe(key, now) else {
-                self.cluster.forget(key);
+                self.cluster.memories.forget(key);
                 self.metrics.held.gone(key);
                 return Turn::default();
             };
@@ -81,29 +81,36 @@ impl TakesTurns for Turns {
                 return Turn::done(look_again);
             }
             if steps == previous || taken > MOST_STEPS {
+                let steps: Vec<&str> = steps.iter().map(Step::name).collect();
+                tracing::warn!(job = %key, steps = steps.join(", "), "steps that were taken are planned again; they are tried later");
                 return Turn::failed(pause(failures));
             }
             for step in &steps {
                 taken += 1;
+                let before = step.group().and_then(|key| self.cluster.store.group(key));
                 let result = execute(&self.cluster.clients.calls, step).await;
                 self.metrics
                     .step(step.name(), result.as_ref().err().map_or("ok", Failure::name));
                 tracing::debug!(job = %key, step = step.name(), ok = result.is_ok(), "step");
-                match result {
+                let (is_old_view, is_seen) = match result {
                     Ok(Done::LauncherDeleted) => {
-                        self.learn(&observed, step, Done::LauncherDeleted);
+                        self.learn(&observed, step, before.as_ref(), Done::LauncherDeleted);
                         return Turn::done(Some(LAUNCHER_PAUSE));
                     }
-                    Ok(done) => self.learn(&observed, step, done),
-                    Err(Failure::Stale(done)) => {
-                        self.absorb(*done);
-                        break;
-                    }
+                    Ok(done) => (false, self.learn(&observed, step, before.as_ref(), done)),
+                    Err(Failure::Stale(done)) => (true, self.absorb(&observed, before.as_ref(), *done)),
                     Err(failure) => {
                         let pause = self.suffer(&observed, step, failure, failures);
                         // A hold ends in time, whatever the pause.
                         return Turn::failed(look_again.map_or(pause, |delay| delay.min(pause)));
                     }
+                };
+                if !is_seen {
+                    tracing::debug!(job = %key, step = step.name(), "the answer came late: what it shows is gone since");
+                    return Turn::failed(pause(failures));
+                }
+                if is_old_view {
+                    break;
                 }
             }
             previous = steps;
@@ -124,7 +131,6 @@ impl Turns {
         let mut observed = Observed {
             key: key.clone(),
             kind,
-            job,
             label: cluster.namespaces.gang(&key.namespace),
             dispatched: is_dispatched(&cluster.namespaces, &key.namespace),
             served: cluster.served(),
@@ -132,18 +138,23 @@ impl Turns {
             hold_timeout: cluster.configuration.hold_timeout,
             delete_on_finish: cluster.configuration.delete_on_finish,
             knows,
+            knows_pods: cluster.knows_pods(),
             groups: &cluster.store,
-            memory: cluster.memory(key),
+            memory: cluster.memories.of(key, &job.uid),
+            job,
         };
         let held = observed.is_held();
-        self.metrics.held.is(key, held, now);
+        let uid = observed.job.uid.clone();
+        self.metrics.held.is(key, &uid, held, now);
         match (held, observed.memory.held_since) {
             (true, None) => {
-                cluster.remember(key, |memory| memory.held_since = Some(now));
+                cluster
+                    .memories
+                    .change(key, &uid, |memory| memory.held_since = Some(now));
                 observed.memory.held_since = Some(now);
             }
             (false, Some(_)) => {
-                cluster.remember(key, |memory| {
+                cluster.memories.change(key, &uid, |memory| {
                     memory.held_since = None;
                     memory.launcher = LauncherSeen::Unknown;
                 });
@@ -169,71 +180,71 @@ impl Turns {
         Ok(())
     }
 
-    fn learn(&self, observed: &Observed<'_>, step: &Step, done: Done) {
-        let key = &observed.key;
+    /// False if what the answer shows is gone since.
+    fn learn(&self, observed: &Observed<'_>, step: &Step, before: Option<&Seen>, done: Done) -> bool {
         match (step, &done) {
             (Step::Create { .. } | Step::Update { .. } | Step::Look { .. }, Done::Group(_, seen)) => {
                 let uid = seen.uid.clone();
-                self.cluster.remember(key, |memory| {
+                self.remember(observed, |memory| {
                     memory.proven.insert(uid);
                     memory.met_owner = 0;
                     memory.refused = None;
                 });
             }
-            (_, Done::LauncherGood) => self
-                .cluster
-                .remember(key, |memory| memory.launcher = LauncherSeen::Good),
+            (_, Done::LauncherGood) => self.remember(observed, |memory| memory.launcher = LauncherSeen::Good),
             (_, Done::LauncherDeleted) => {
-                self.cluster.remember(key, |memory| {
+                self.remember(observed, |memory| {
                     memory.launcher = LauncherSeen::Deleted(Instant::now());
                 });
             }
             // After a delete it is awaited; without one, it will be made from the marked template.
-            (_, Done::LauncherAbsent) if observed.memory.launcher == LauncherSeen::Unknown => self
-                .cluster
-                .remember(key, |memory| memory.launcher = LauncherSeen::Good),
+            (_, Done::LauncherAbsent) if observed.memory.launcher == LauncherSeen::Unknown => {
+                self.remember(observed, |memory| memory.launcher = LauncherSeen::Good);
+            }
             // A launcher that was as its template is so no longer.
-            (Step::PatchJob { why: Why::Mark, .. }, _) => self
-                .cluster
-                .remember(key, |memory| memory.launcher = LauncherSeen::Unknown),
+            (Step::PatchJob { why: Why::Mark, .. }, _) => {
+                self.remember(observed, |memory| memory.launcher = LauncherSeen::Unknown);
+            }
             _ => {}
         }
-        let before = match step {
-            Step::Update { key, .. } => self.cluster.store.group(key),
-            _ => None,
-        };
-        if let Some((reason, message)) = effect(step, before.as_ref()) {
+        if let Some((reason, message)) = effect(step, before) {
             self.notes
                 .about(reference(observed), Note::normal(reason, message));
         }
-        self.absorb(done);
+        self.absorb(observed, before, done)
     }
 
-    fn absorb(&self, done: Done) {
+    /// `before` is the group that was seen when the call was made. False if what the answer shows is gone since.
+    fn absorb(&self, observed: &Observed<'_>, before: Option<&Seen>, done: Done) -> bool {
         let store = &self.cluster.store;
+        let before = before.map(|seen| &*seen.uid);
         match done {
-            Done::Group(key, seen) => {
-                store.group_seen(key, seen);
-            }
+            Done::Group(key, seen) => store.group_answered(key, seen, before),
             Done::NoGroup(key) => {
-                store.group_gone(&key);
+                if let Some(uid) = before {
+                    store.group_gone(&key, uid);
+                }
+                true
             }
-            Done::Job(key, seen) => {
-                store.job_seen(key, seen);
-            }
+            Done::Job(key, seen) => store.job_answered(key, seen, &observed.job.uid),
             Done::NoJob(key) => {
-                store.job_gone(&key);
+                store.job_gone(&key, &observed.job.uid);
+                true
             }
-            Done::LauncherGood | Done::LauncherAbsent | Done::LauncherDeleted => {}
+            Done::LauncherGood | Done::LauncherAbsent | Done::LauncherDeleted => true,
         }
+    }
+
+    fn remember(&self, observed: &Observed<'_>, change: impl FnOnce(&mut Memory)) {
+        let (key, uid) = (&observed.key, &observed.job.uid);
+        self.cluster.memories.change(key, uid, change);
     }
 
     fn suffer(&self, observed: &Observed<'_>, step: &Step, failure: Failure, failures: u32) -> Duration {
         let words = match failure {
             Failure::Stale(_) => String::new(),
             Failure::Owned { message } => {
-                self.cluster
-                    .remember(&observed.key, |memory| memory.met_owner += 1);
+                self.remember(observed, |memory| memory.met_owner += 1);
                 message
             }
             Failure::Refused { message } => {
@@ -247,7 +258,7 @@ impl Turns {
             }
             // No answer is no refusal, and time without the API is no time in which a group could have been made.
             Failure::Unavailable { words } => {
-                self.cluster.remember(&observed.key, |memory| {
+                self.remember(observed, |memory| {
                     memory.held_since = memory.held_since.map(|_| Instant::now());
                     memory.refused = None;
                 });
@@ -255,8 +266,7 @@ impl Turns {
                 return pause(failures);
             }
         };
-        self.cluster
-            .remember(&observed.key, |memory| memory.refused = Some(words.clone()));
+        self.remember(observed, |memory| memory.refused = Some(words.clone()));
         tracing::warn!(job = %observed.key, step = step.name(), words, "a step of a gang failed; it is tried again");
         pause(failures)
     }
@@ -289,11 +299,16 @@ fn effect(step: &Step, before: Option<&Seen>) -> Option<(&'static str, String)> 
             let fields = before.map_or_else(Vec::new, |seen| changes(&seen.object, made));
             let message = match &fields[..] {
                 [] => format!("{} is as the job says", object(made)),
-                fields => format!("{}: {} is as the job says", object(made), fields.join(", ")),
+                [field] => format!("{}: {field} is as the job says", object(made)),
+                fields => format!("{}: {} are as the job says", object(made), fields.join(", ")),
             };
             Some(("PodGroupUpdated", message))
         }
-        Step::Delete { key, .. } => Some(("PodGroupDeleted", format!("deleted {} {}", key.plural, key.name))),
+        Step::Delete { key, .. } => {
+            let is_its = |api: &&GroupApi| (api.group, api.plural) == (key.group, key.plural);
+            let kind = GROUP_APIS.iter().find(is_its).map_or(key.plural, |api| api.kind);
+            Some(("PodGroupDeleted", format!("deleted {kind} {}", key.name)))
+        }
         Step::PatchJob {
             why: Why::Release, ..
         } => Some((
@@ -318,5 +333,57 @@ fn reference(observed: &Observed<'_>) -> ObjectReference {
         name: Some(observed.key.name.to_string()),
         uid: Some(uid.to_string()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::reconcile::gang::store::GroupKey;
+
+    #[test]
+    fn what_was_done_is_told_with_kind_and_name() {
+        let key = GroupKey {
+            group: "scheduling.x-k8s.io",
+            plural: "podgroups",
+            namespace: "team".into(),
+            name: "train".into(),
+        };
+        let group = |spec: Value| {
+            json!({
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+                "metadata": {"name": "train", "uid": "u", "resourceVersion": "1"}, "spec": spec,
+            })
+        };
+        let update = |spec: Value| Step::Update {
+            key: key.clone(),
+            object: Box::new(group(spec)),
+        };
+        let before = Seen::of(group(json!({"minMember": 3, "minResources": {"cpu": "3"}})));
+        let delete = Step::Delete {
+            key: key.clone(),
+            api_version: "scheduling.x-k8s.io/v1alpha1".to_owned(),
+            uid: "u".into(),
+        };
+        for (step, words) in [
+            (delete, "deleted PodGroup train"),
+            (
+                update(json!({"minMember": 2, "minResources": {"cpu": "3"}})),
+                "PodGroup train: spec.minMember is as the job says",
+            ),
+            (
+                update(json!({"minMember": 2, "minResources": {"cpu": "2"}})),
+                "PodGroup train: spec.minMember, spec.minResources are as the job says",
+            ),
+        ] {
+            assert_eq!(
+                effect(&step, before.as_ref())
+                    .map(|(_, message)| message)
+                    .as_deref(),
+                Some(words)
+            );
+        }
     }
 }

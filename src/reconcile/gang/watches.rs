@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{GROUP_APIS, GangCluster, GroupApi};
 use super::probe::{self, Native};
 use crate::cluster::api::CallError;
-use crate::cluster::discovery::Served;
+use crate::cluster::discovery::{Served, api_resource};
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watching, follow};
 use crate::names;
@@ -162,7 +162,7 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
         Watch::Jobs(names) => {
             let api: Api<RawObject> = Api::all_with(
                 client,
-                &resource(names.group, names.version, names.plural, names.kind),
+                &api_resource(names.group, names.version, names.plural, names.kind),
             );
             follow(
                 Watching::on_manager(names.plural),
@@ -174,14 +174,16 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
             .await;
         }
         Watch::Groups(group, version) => {
-            let api: Api<RawObject> =
-                Api::all_with(client, &resource(group.group, version, group.plural, group.kind));
+            let api: Api<RawObject> = Api::all_with(
+                client,
+                &api_resource(group.group, version, group.plural, group.kind),
+            );
             follow(
                 Watching::on_manager(&format!("{}.{}", group.plural, group.group)),
                 api,
                 all,
                 stop,
-                sinks::groups_sink(cluster, group),
+                sinks::groups_sink(cluster, group, version),
             )
             .await;
         }
@@ -218,15 +220,5 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
             )
             .await;
         }
-    }
-}
-
-fn resource(group: &str, version: &str, plural: &str, kind: &str) -> ApiResource {
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: format!("{group}/{version}"),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
     }
 }

@@ -84,6 +84,8 @@ impl TakesTurns for Turns {
                 break Turn::done(look_again);
             }
             if steps == previous || taken > MOST_STEPS {
+                let steps: Vec<&str> = steps.iter().map(Step::name).collect();
+                tracing::warn!(pod = %key, steps = steps.join(", "), "steps that were taken are planned again; they are tried later");
                 break Turn::failed(pause(failures));
             }
             match self.steps(&observed, &steps, &mut taken, failures).await {

@@ -123,7 +123,12 @@ impl<'j> Field<'j> {
     /// # Errors
     /// If it is something else.
     pub fn text(&self) -> Result<Option<&'j str>, InvalidField> {
-        self.read("a text", Value::as_str)
+        match self.value {
+            Some(value @ (Value::Bool(_) | Value::Number(_))) => {
+                Err(self.invalid(format!("found {value}, expected a text; write \"{value}\"")))
+            }
+            _ => self.read("a text", Value::as_str),
+        }
     }
 
     /// True or false.
@@ -273,5 +278,9 @@ mod tests {
         assert_eq!(spec.get("thousand").count(), Ok(Some(1000)));
         assert_eq!(spec.get("none").get("below").text(), Ok(None));
         assert!(spec.get("n").object().is_err());
+        assert_eq!(
+            spec.get("half").text().map_err(problem),
+            Err("spec.half: found 1.5, expected a text; write \"1.5\"".to_owned())
+        );
     }
 }

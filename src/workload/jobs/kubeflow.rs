@@ -40,7 +40,10 @@ pub(super) fn replicas<'j>(
     for (key, spec) in Field::root(job).get("spec").get(map).members()? {
         let place = roles.iter().position(|(role, _)| role.eq_ignore_ascii_case(key));
         let Some(((role, by_default), place)) = place.map(|place| (roles[place], place)) else {
-            return Ok(Pods::UnknownRole(spec.path().clone()));
+            return Ok(Pods::UnknownRole {
+                path: spec.path().clone(),
+                roles: roles.iter().map(|(role, _)| *role).collect(),
+            });
         };
         if sets[place].is_some() {
             return Err(spec.invalid(format!(

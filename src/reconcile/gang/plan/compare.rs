@@ -1,10 +1,16 @@
 //! A group object that stands there, and one that is wanted -> whether our fields of it differ.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::gang::native;
 use crate::names::PORTCULLIS;
 use crate::quantity::Quantity;
+use crate::words::few;
+
+/// A field may have any number of managers.
+const NAMES_SHOWN: usize = 3;
 
 /// Fields of the spec that are ours, also where we want none: what is gone from the job goes from the group.
 const OWN: [&str; 4] = [
@@ -68,14 +74,14 @@ pub(in crate::reconcile::gang) fn whose(fields: &[String], managed: &Value) -> S
     };
     let managers = managed.as_array().into_iter().flatten();
     let managers = managers.filter(|entry| owns(entry));
-    let mut names: Vec<&str> = managers
+    let names: BTreeSet<&str> = managers
         .filter_map(|entry| entry["manager"].as_str())
         .filter(|name| *name != PORTCULLIS)
         .collect();
-    names.dedup();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
     match names[..] {
         [] => format!("somebody writes {fields} of its PodGroup too"),
-        _ => format!("{fields} of its PodGroup belongs to {}", names.join(" and ")),
+        _ => format!("{fields} of its PodGroup belongs to {}", few(&names, NAMES_SHOWN)),
     }
 }
 
@@ -146,6 +152,7 @@ mod tests {
             entry("portcullis", json!({"f:spec": {"f:minMember": {}}})),
             entry("kubectl-edit", json!({"f:spec": {"f:minMember": {}}})),
             entry("scheduler", json!({"f:status": {"f:phase": {}}})),
+            entry("kubectl-edit", json!({"f:spec": {"f:minMember": {}}})),
         ]);
         let whose = |field: &str| whose(&[field.to_owned()], &managed);
         assert_eq!(
@@ -153,6 +160,13 @@ mod tests {
             "spec.minMember of its PodGroup belongs to kubectl-edit"
         );
         assert_eq!(whose("minCount"), "somebody writes minCount of its PodGroup too");
+        let crowd: Vec<Value> = (0..700)
+            .map(|number| entry(&format!("m{number:03}"), json!({"f:spec": {"f:queue": {}}})))
+            .collect();
+        assert_eq!(
+            super::whose(&["spec.queue".to_owned()], &json!(crowd)),
+            "spec.queue of its PodGroup belongs to m000, m001, m002 and 697 more"
+        );
     }
 
     #[test]

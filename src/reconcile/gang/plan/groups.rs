@@ -11,7 +11,7 @@ use super::{Plan, compare, natives, patches};
 use crate::gang::{
     BackEnd, Gang, Marks, NativeVersion, Notice, Reason, Standing, is_over, marked, native, standing,
 };
-use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, PORTCULLIS};
+use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, POD_GROUP, PORTCULLIS};
 use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::reconcile::gang::execute::Step;
 use crate::reconcile::gang::observed::Observed;
@@ -63,9 +63,15 @@ fn suspended(observed: &Observed<'_>, wanted: &Wanted, marks: Marks, now: Instan
         }
     };
     if observed.is_held() {
-        return match group_steps(observed, wanted) {
-            Next::Plan(plan) => *plan,
-            Next::Standing => {
+        let next = group_steps(observed, wanted);
+        let is_ready = match &next {
+            Next::Plan(plan) => matches!(plan.steps.first(), Some(Step::Create { .. })),
+            Next::Standing => true,
+        };
+        return match (next, is_ready.then(|| old_pods(observed, wanted)).flatten()) {
+            (_, Some(plan)) => plan,
+            (Next::Plan(plan), None) => *plan,
+            (Next::Standing, None) => {
                 let next = edits.before_the_last(observed, now);
                 step(next.unwrap_or_else(|| patches::release(observed, edits.all)))
             }
@@ -84,6 +90,23 @@ fn suspended(observed: &Observed<'_>, wanted: &Wanted, marks: Marks, now: Instan
     }
 }
 
+/// Its scheduler counts the pods on nodes by the name of their group, those that end too. A held job has none yet, so these are
+/// of an earlier start or job, and would stand in for pods of this one. A native group has a name of its own for each start.
+fn old_pods(observed: &Observed<'_>, wanted: &Wanted) -> Option<Plan> {
+    if matches!(wanted.back_end, BackEnd::Native(_)) || wanted.gang.pod_group.is_adopted {
+        return None;
+    }
+    if !observed.knows_pods {
+        return Some(Plan::default()); // their list tells
+    }
+    let name = group_name(wanted);
+    let bound = observed.groups.bound(&observed.key.namespace, &name.into());
+    let sentence = format!(
+        "pods of an earlier start or job are still on nodes and would count for PodGroup {name}; if they stay, delete the pods with the label {POD_GROUP}={name}"
+    );
+    (bound > 0).then(|| waiting(Notice::new(Reason::WaitingForOldGroup, sentence)))
+}
+
 fn running(observed: &Observed<'_>, wanted: &Wanted) -> Plan {
     match (group_steps(observed, wanted), natives::waits(observed, wanted)) {
         (Next::Plan(plan), _) => *plan,
@@ -100,6 +123,14 @@ fn say(notice: Notice) -> Plan {
     Plan {
         notices: vec![notice],
         ..Plan::default()
+    }
+}
+
+fn waiting(notice: Notice) -> Plan {
+    Plan {
+        look_again: Some(LOOK_AGAIN),
+        keeps_hold: true,
+        ..say(notice)
     }
 }
 
@@ -133,11 +164,7 @@ impl Next {
     }
 
     fn wait(notice: Notice) -> Self {
-        Self::Plan(Box::new(Plan {
-            look_again: Some(LOOK_AGAIN),
-            keeps_hold: true,
-            ..say(notice)
-        }))
+        Self::Plan(Box::new(waiting(notice)))
     }
 }
 

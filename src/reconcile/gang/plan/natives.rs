@@ -1,5 +1,5 @@
-//! What is special about native groups: another name for each attempt, a size that shrinks as pods end, and pods that say
-//! nothing while they wait.
+//! What is special about native groups: the first free one of several names, a size that shrinks as pods end, and pods that
+//! say nothing while they wait.
 
 use super::groups::{Wanted, group_name, key_named, pods};
 use crate::gang::{BackEnd, NativeVersion, Notice, PodGroup, Reason, Standing, marked, native, standing};

@@ -1,6 +1,7 @@
 //! What is seen of a job -> the next steps, one test for each row of the life of a PodGroup.
 
 mod marks;
+mod old_pods;
 mod scene;
 
 use std::collections::BTreeSet;

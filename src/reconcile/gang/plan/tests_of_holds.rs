@@ -80,6 +80,7 @@ fn at(seconds: u64, refused: Option<&str>) -> Plan {
         hold_timeout: TIMEOUT,
         delete_on_finish: DeleteOnFinish::WhenIdle,
         knows: BTreeSet::from([(COSCHEDULING.group, COSCHEDULING.plural)]),
+        knows_pods: true,
         groups: &Store::default(),
         memory: Memory {
             held_since: Some(began),

@@ -17,8 +17,10 @@ use crate::workload::jobs::gang_kind;
 
 pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMut(Watched<RawObject>) + Send {
     let mut there: BTreeSet<JobKey> = BTreeSet::new();
-    let kind = gang_kind(&names.api_version(), names.kind);
+    let api_version = names.api_version();
+    let kind = gang_kind(&api_version, names.kind);
     move |watched| {
+        let seen = |object: &RawObject| read(object, &api_version, names.kind);
         let key = |object: &RawObject| -> Option<JobKey> {
             Some(JobKey {
                 resource: names,
@@ -33,11 +35,13 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
         match watched {
             Watched::Event(Event::Init) => there.clear(),
             Watched::Event(Event::InitApply(object)) => {
-                if let (Some(key), Some(seen)) = (key(&object), seen(&object))
-                    && concerns_us(&key, &seen)
-                {
-                    there.insert(key.clone());
-                    cluster.store.job_seen(key.clone(), seen);
+                if let (Some(key), Some(seen)) = (key(&object), seen(&object)) {
+                    if concerns_us(&key, &seen) {
+                        there.insert(key.clone());
+                        cluster.store.job_watched(key.clone(), seen);
+                    } else if !cluster.store.job_removed(&key, &seen) {
+                        return;
+                    }
                     cluster.queue.add(key);
                 }
             }
@@ -49,8 +53,8 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
             Watched::Event(Event::Apply(object)) => {
                 if let (Some(key), Some(seen)) = (key(&object), seen(&object)) {
                     let is_news = match concerns_us(&key, &seen) {
-                        true => cluster.store.job_seen(key.clone(), seen),
-                        false => cluster.store.job_gone(&key),
+                        true => cluster.store.job_watched(key.clone(), seen),
+                        false => cluster.store.job_removed(&key, &seen),
                     };
                     if is_news {
                         if cluster.namespaces.gang(&key.namespace).is_none() {
@@ -61,8 +65,8 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
                 }
             }
             Watched::Event(Event::Delete(object)) => {
-                if let Some(key) = key(&object)
-                    && cluster.store.job_gone(&key)
+                if let (Some(key), Some(seen)) = (key(&object), seen(&object))
+                    && cluster.store.job_removed(&key, &seen)
                 {
                     cluster.queue.add(key);
                 }
@@ -72,8 +76,13 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
     }
 }
 
-pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMut(Watched<RawObject>) + Send {
+pub(super) fn groups_sink(
+    cluster: Arc<GangCluster>,
+    api: GroupApi,
+    version: &str,
+) -> impl FnMut(Watched<RawObject>) + Send + use<> {
     let mut there: BTreeSet<GroupKey> = BTreeSet::new();
+    let api_version = format!("{}/{version}", api.group);
     move |watched| {
         let seen = |object: &RawObject| -> Option<(GroupKey, Seen)> {
             let key = GroupKey {
@@ -82,14 +91,14 @@ pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMu
                 namespace: object.namespace()?.into(),
                 name: object.name_any().into(),
             };
-            Some((key, seen(object)?))
+            Some((key, read(object, &api_version, api.kind)?))
         };
         match watched {
             Watched::Event(Event::Init) => there.clear(),
             Watched::Event(Event::InitApply(object)) => {
                 if let Some((key, seen)) = seen(&object) {
                     there.insert(key.clone());
-                    cluster.store.group_seen(key, seen);
+                    cluster.store.group_watched(key, seen);
                 }
             }
             Watched::Event(Event::InitDone) => {
@@ -100,14 +109,14 @@ pub(super) fn groups_sink(cluster: Arc<GangCluster>, api: GroupApi) -> impl FnMu
             Watched::Event(Event::Apply(object)) => {
                 if let Some((key, seen)) = seen(&object) {
                     let about = seen.clone();
-                    if cluster.store.group_seen(key.clone(), seen) {
+                    if cluster.store.group_watched(key.clone(), seen) {
                         cluster.look_at_jobs_of(&key, &about);
                     }
                 }
             }
             Watched::Event(Event::Delete(object)) => {
                 if let Some((key, seen)) = seen(&object) {
-                    cluster.store.group_gone(&key);
+                    cluster.store.group_removed(&key, &seen);
                     cluster.look_at_jobs_of(&key, &seen);
                 }
             }
@@ -125,6 +134,7 @@ pub(super) fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObje
         let changed = match watched {
             Watched::Event(Event::Init) => {
                 there.clear();
+                cluster.pods_known(false);
                 Vec::new()
             }
             Watched::Event(Event::InitApply(object)) => {
@@ -147,7 +157,10 @@ pub(super) fn pods_sink(cluster: Arc<GangCluster>) -> impl FnMut(Watched<RawObje
                         cluster.store.pod_seen(&namespace, &name, None)?,
                     ))
                 });
-                changed.collect()
+                let changed = changed.collect();
+                cluster.pods_known(true);
+                cluster.look_at_all();
+                changed
             }
             Watched::Event(Event::Apply(object)) => {
                 let Some((namespace, name)) = identity(&object) else {
@@ -187,8 +200,8 @@ fn pod(object: &RawObject) -> Option<PodSeen> {
     })
 }
 
-fn seen(object: &RawObject) -> Option<Seen> {
-    Seen::of(serde_json::from_str(object.json()).ok()?)
+fn read(object: &RawObject, api_version: &str, kind: &str) -> Option<Seen> {
+    Seen::listed(serde_json::from_str(object.json()).ok()?, api_version, kind)
 }
 
 /// Few and rarely changed: the whole list is handed over at each change.

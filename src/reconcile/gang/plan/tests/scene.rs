@@ -25,6 +25,8 @@ pub(super) struct Scene {
     pub(super) now: Instant,
     /// The lists of group objects are complete.
     pub(super) listed: bool,
+    /// That of pods is.
+    pub(super) pods_listed: bool,
 }
 
 struct There<'s>(&'s Scene);
@@ -53,6 +55,10 @@ impl Groups for There<'_> {
     fn pods(&self, _namespace: &Arc<str>, _group: &Arc<str>, _job: &str) -> PodCount {
         self.0.pods
     }
+
+    fn bound(&self, _namespace: &Arc<str>, _group: &Arc<str>) -> u32 {
+        self.0.pods.bound
+    }
 }
 
 impl Scene {
@@ -71,6 +77,7 @@ impl Scene {
             memory: Memory::default(),
             now: Instant::now(),
             listed: true,
+            pods_listed: true,
         }
     }
 
@@ -98,6 +105,7 @@ impl Scene {
                 .filter(|_| self.listed)
                 .map(|api| (api.group, api.plural))
                 .collect(),
+            knows_pods: self.pods_listed,
             groups: &there,
             memory: self.memory.clone(),
         };
