@@ -67,7 +67,7 @@ MUTANTS_VERSION = 27.1.0
 MUTANTS = $${XDG_CACHE_HOME:-$$HOME/.cache}/portcullis-tools/cargo-mutants-$(MUTANTS_VERSION)
 
 # Its globs; `make mutants MUTATE='src/admission/validate.rs src/placement/**'` does a part.
-MUTATE ?= src/workload/** src/gang/** src/quantity/** src/pod/** src/placement/** src/reconcile/pod/plan.rs src/reconcile/pod/plan/** \
+MUTATE ?= src/workload/** src/gang/** src/quantity/** src/pod/** src/placement/** src/reconcile/pair/plan.rs src/reconcile/pair/plan/** \
   src/admission/decide.rs src/admission/mutate.rs src/admission/mutate/** src/admission/validate.rs
 
 .PHONY: mutants

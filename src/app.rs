@@ -24,7 +24,7 @@ use crate::reconcile::controller;
 use crate::reconcile::events::Notes;
 use crate::reconcile::gang::metrics::GangMetrics;
 use crate::reconcile::gang::{self, cluster::GangCluster};
-use crate::reconcile::pod::world::World;
+use crate::reconcile::pair::world::World;
 use crate::telemetry::health::{Beat, Check, Health};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{logs, probes};

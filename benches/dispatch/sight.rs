@@ -11,7 +11,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use portcullis::cluster::raw::RawObject;
 use portcullis::cluster::watch::{Watched, Watching, follow};
-use portcullis::reconcile::pod::local::{RemoteObject, Subject};
+use portcullis::reconcile::pair::local::{RemoteObject, Subject};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};

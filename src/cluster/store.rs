@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::reconcile::pod::local::{LocalObject, PairKey, RemoteObject, Subject};
+use crate::reconcile::pair::local::{LocalObject, PairKey, RemoteObject, Subject};
 
 /// An object as one side stores it.
 pub trait Stored: Sized + Send + Sync {

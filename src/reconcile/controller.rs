@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Notes;
 use super::execute::Executor;
-use super::pod::metrics::PodMetrics;
-use super::pod::turn::Turns;
-use super::pod::world::World;
+use super::pair::metrics::PodMetrics;
+use super::pair::turn::Turns;
+use super::pair::world::World;
 use super::{cluster, kinds, manager, turns};
 use crate::cluster::client::Clients;
 use crate::cluster::definitions::Definitions;

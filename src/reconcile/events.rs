@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::mpsc;
 
-use super::pod::local::LocalObject;
+use super::pair::local::LocalObject;
 use crate::names;
 use crate::words::chain;
 

@@ -11,8 +11,8 @@ mod remote;
 use std::sync::Arc;
 
 use super::faults::{Fault, dropped, hold};
-use super::pod::local::{LocalObject, PairKey, RemoteObject, Subject};
-use super::pod::world::World;
+use super::pair::local::{LocalObject, PairKey, RemoteObject, Subject};
+use super::pair::world::World;
 use super::queue::Queue;
 use super::step::Step;
 use crate::cluster::api::{CallError, ClusterApi};

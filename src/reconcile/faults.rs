@@ -7,7 +7,7 @@
 //!   its call (and says so by the file `held.<step>.<pod>`); while `blind.<cluster>` is there, pod events of that
 //!   cluster (`manager`, or a WorkerCluster's name) are lost.
 
-use super::pod::local::PairKey;
+use super::pair::local::PairKey;
 
 /// A precondition or proof that can be dropped; each is a cell "without it" of `docs/protocol.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::manager::objects_sink;
-use super::pod::local::Subject;
-use super::pod::world::World;
+use super::pair::local::Subject;
+use super::pair::world::World;
 use crate::cluster::client::Clients;
 use crate::cluster::definitions::Definitions;
 use crate::cluster::discovery::Served;

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::faults::blind;
-use super::pod::local::{LocalObject, PairKey, Subject};
-use super::pod::world::World;
+use super::pair::local::{LocalObject, PairKey, Subject};
+use super::pair::world::World;
 use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;

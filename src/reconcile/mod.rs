@@ -9,7 +9,7 @@ pub mod faults;
 pub mod gang;
 pub mod kinds;
 pub mod manager;
-pub mod pod;
+pub mod pair;
 pub mod policy;
 pub mod queue;
 pub mod step;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pod::local::{Committed, Gate, PairKey};
+use super::pair::local::{Committed, Gate, PairKey};
 
 /// An object on a worker, named so that a namesake can never be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 
 use super::process::ProcessMetrics;
 use crate::reconcile::gang::metrics::GangMetrics;
-use crate::reconcile::pod::metrics::PodMetrics;
+use crate::reconcile::pair::metrics::PodMetrics;
 use crate::tls::handshake::Handshake;
 use crate::tls::{CUT_STAGES, Served};
 

@@ -20,8 +20,8 @@ const PURE: [&str; 15] = [
     "src/admission/respond.rs",
     "src/admission/review.rs",
     "src/admission/validate.rs",
-    "src/reconcile/pod/plan",
-    "src/reconcile/pod/plan.rs",
+    "src/reconcile/pair/plan",
+    "src/reconcile/pair/plan.rs",
 ];
 const IMPURE: [&str; 8] = [
     "tokio::",

@@ -13,7 +13,7 @@ use super::{Connection, Link, Problem, Worker};
 use crate::cluster::api::{CallError, namespace_path};
 use crate::cluster::client::Clients;
 use crate::cluster::kubeconfig;
-use crate::reconcile::pod::local::{PairKey, RemoteObject, Subject};
+use crate::reconcile::pair::local::{PairKey, RemoteObject, Subject};
 use crate::workload::jobs::JobKinds;
 
 const PING_EVERY: Duration = Duration::from_secs(5);

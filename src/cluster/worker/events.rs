@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::cluster::api::ClusterApi;
-use crate::reconcile::pod::local::PairKey;
+use crate::reconcile::pair::local::PairKey;
 
 /// A condition is no place for more.
 const LONGEST: usize = 512;

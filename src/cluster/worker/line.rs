@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::reconcile::pod::local::PairKey;
+use crate::reconcile::pair::local::PairKey;
 
 /// Pairs that call a worker, and those that wait to do so.
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reconcile::pod::local::Subject;
+    use crate::reconcile::pair::local::Subject;
 
     #[test]
     fn whoever_leaves_calls_the_next_and_those_half_way_come_first() {

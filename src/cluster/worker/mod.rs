@@ -20,7 +20,7 @@ use self::space::Spaces;
 use super::client::Clients;
 use super::store::ObjectStore;
 use crate::placement::Rejection;
-use crate::reconcile::pod::local::{RemoteObject, Subject};
+use crate::reconcile::pair::local::{RemoteObject, Subject};
 
 /// For so long after it became known, a worker that is not connected yet keeps its place in the order of a policy.
 const SETTLING: Duration = Duration::from_secs(3);

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 
 use super::connect::call_problem;
 use super::{Connection, Problem, Worker};
-use crate::reconcile::pod::local::Subject;
+use crate::reconcile::pair::local::Subject;
 
 /// Whether pods may be watched everywhere, and which rights of the cluster-wide role are missing.
 pub(super) async fn rights(client: &Client) -> Result<(bool, Vec<String>), Problem> {

@@ -17,7 +17,7 @@ use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 use crate::reconcile::faults::blind;
 use crate::reconcile::kinds::{groups, served_of};
-use crate::reconcile::pod::local::{PairKey, RemoteObject, Subject};
+use crate::reconcile::pair::local::{PairKey, RemoteObject, Subject};
 
 /// Nobody tells that a CRD was installed on a worker.
 const ASK_AGAIN: Duration = Duration::from_secs(30);

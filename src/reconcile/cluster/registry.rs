@@ -17,8 +17,8 @@ use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
 use crate::cluster::worker::{Link, Problem, Worker};
 use crate::reconcile::events::Notes;
-use crate::reconcile::pod::local::{PairKey, Phase, RemoteObject, Subject};
-use crate::reconcile::pod::world::World;
+use crate::reconcile::pair::local::{PairKey, Phase, RemoteObject, Subject};
+use crate::reconcile::pair::world::World;
 use crate::workload::jobs::JobKinds;
 
 /// What is registered, and the links.

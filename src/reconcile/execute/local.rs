@@ -9,7 +9,7 @@ use crate::cluster::api::{CallError, PatchKind, Preconditions};
 use crate::cluster::raw::RawObject;
 use crate::names;
 use crate::reconcile::faults::{Fault, dropped, hold};
-use crate::reconcile::pod::local::{LocalObject, PairKey, Subject};
+use crate::reconcile::pair::local::{LocalObject, PairKey, Subject};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
 impl Executor {

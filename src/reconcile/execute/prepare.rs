@@ -11,7 +11,7 @@ use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::space::NotUsable;
 use crate::cluster::worker::{Connection, Worker};
 use crate::pod::sanitize::{NamespaceOwner, set_owner};
-use crate::reconcile::pod::local::{Gate, PairKey, RemoteObject, Subject};
+use crate::reconcile::pair::local::{Gate, PairKey, RemoteObject, Subject};
 use crate::reconcile::step::LocalTarget;
 
 impl Executor {

@@ -14,7 +14,7 @@ use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::space::NotUsable;
 use crate::names;
 use crate::reconcile::faults::{Fault, dropped};
-use crate::reconcile::pod::local::{Gate, PairKey, RemoteObject, Subject};
+use crate::reconcile::pair::local::{Gate, PairKey, RemoteObject, Subject};
 use crate::reconcile::step::{LocalTarget, RemoteTarget};
 
 impl Executor {

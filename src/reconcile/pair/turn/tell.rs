@@ -10,9 +10,9 @@ use crate::names;
 use crate::pod::mirror::Dispatched;
 use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
-use crate::reconcile::pod::local::PairKey;
-use crate::reconcile::pod::observed::{Observed, Verdict};
-use crate::reconcile::pod::plan::{WRITE_REFUSED, is_news};
+use crate::reconcile::pair::local::PairKey;
+use crate::reconcile::pair::observed::{Observed, Verdict};
+use crate::reconcile::pair::plan::{WRITE_REFUSED, is_news};
 use crate::reconcile::step::{ENDED_HERE, Step};
 use crate::reconcile::turns::{Turn, pause};
 
