@@ -18,8 +18,9 @@ use crate::cluster::raw::RawObject;
 use crate::cluster::watch::{Watched, Watching, follow};
 use crate::names;
 
-/// How many lists must be complete before a first turn: the three here, and those of `reconcile::cluster`.
-pub const LISTS: usize = 6;
+/// How many lists must be complete before a first turn: the three here, and the policies and workers of
+/// `reconcile::cluster`.
+pub const LISTS: usize = 5;
 
 /// Follows them until `stop`. `listed` is called once for each list that is complete for the first time.
 pub async fn keep(

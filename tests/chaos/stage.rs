@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use portcullis_testbed::chaos::check::Foreign;
 use portcullis_testbed::chaos::load::await_gate;
-use portcullis_testbed::{Portcullis, wait_for};
+use portcullis_testbed::{Portcullis, Traffic, wait_for};
 
 use crate::rig::Rig;
 
@@ -98,38 +98,40 @@ impl Stage {
         &self.actors[usize::from(who == B)]
     }
 
-    /// Runs, is ready, and its workers are connected if they can be.
+    /// Runs, is ready, and the pods of each worker that can be reached are listed.
+    ///
+    /// # Errors
+    /// It did not come so far.
     pub async fn start(&mut self, who: Who) -> Result<()> {
         let actor = &mut self.actors[usize::from(who == B)];
+        let log = actor.portcullis.log();
+        let text = || std::fs::read_to_string(&log).unwrap_or_default();
+        let earlier = text().len();
         actor.portcullis.start().await?;
-        // Its links come up after its lists: a step of its own would show it, but there may be none.
-        let ways = self
-            .rig()
-            .world
-            .workers
+        let workers = &self.rig().world.workers;
+        let open = workers
             .iter()
-            .filter(|worker| worker.proxy.traffic() == portcullis_testbed::Traffic::Pass)
-            .count();
-        let log = self.actor(who).portcullis.log();
-        let up = || {
-            std::fs::read_to_string(&log)
-                .unwrap_or_default()
-                .matches("\"link changed\"")
-                .count()
-                >= 2 * ways
-        };
-        let _seen = wait_for("the links to come up", Duration::from_secs(10), async || {
-            Ok::<_, anyhow::Error>(up().then_some(()))
+            .filter(|worker| worker.proxy.traffic() == Traffic::Pass);
+        let names: Vec<&str> = open.map(|worker| worker.cluster.name()).collect();
+        // Each says so twice: connected, and listed. A step of its own would show it, but there may be none.
+        self.until("the links to come up", async || {
+            let text = text();
+            let told = |name: &&str| {
+                let of_it = format!("\"worker\":\"{name}\",\"state\":\"Connected\"");
+                text.get(earlier..).unwrap_or_default().matches(&of_it).count() >= 2
+            };
+            Ok(names.iter().all(told))
         })
-        .await;
-        Ok(())
+        .await
     }
 
     pub fn kill(&mut self, who: Who) {
         self.actors[usize::from(who == B)].portcullis.kill9();
     }
 
-    /// From now on this step of the pod waits before its call.
+    /// From now on this step of the pod waits before its call, and with it all that the process would do next for the pod.
+    /// So `mirror`, which is each write of a status, is held only where nothing but the write that is meant can come: a
+    /// process that waits for a worker says so first.
     pub fn hold(&self, who: Who, step: &str) -> Result<()> {
         Ok(std::fs::write(
             self.actor(who).folder.join(format!("hold.{step}.{POD}")),
@@ -137,37 +139,21 @@ impl Stage {
         )?)
     }
 
-    /// Whether the step waits, within a limit: what a correct process would never do does not come.
-    pub async fn held(&self, who: Who, step: &str) -> bool {
-        let file = self.actor(who).folder.join(format!("held.{step}.{POD}"));
-        let limit = Duration::from_secs(20);
-        wait_for("the step", limit, async || {
-            Ok::<_, anyhow::Error>(file.exists().then_some(()))
-        })
-        .await
-        .is_ok()
-    }
-
     /// Whether the step waits at this moment.
     pub fn held_now(&self, who: Who, step: &str) -> bool {
         self.actor(who).folder.join(format!("held.{step}.{POD}")).exists()
     }
 
-    /// As [`Self::held`], for a step that only the faulty process comes to.
+    /// For a step that only the faulty process comes to.
     pub async fn held_soon(&self, who: Who, step: &str) -> bool {
-        tokio::time::timeout(self.patience, self.held(who, step))
-            .await
-            .unwrap_or(false)
+        self.perhaps(async || Ok(self.held_now(who, step))).await
     }
 
     /// # Errors
     /// The step does not wait.
     pub async fn must_be_held(&self, who: Who, step: &str) -> Result<()> {
-        if self.held(who, step).await {
-            Ok(())
-        } else {
-            bail!("{who:?} never came to {step}")
-        }
+        let what = format!("{who:?} to come to {step}");
+        self.until(&what, async || Ok(self.held_now(who, step))).await
     }
 
     pub fn release(&self, who: Who, step: &str) -> Result<()> {
@@ -208,6 +194,11 @@ impl Stage {
         .await
     }
 
+    /// So long a copy takes to end that must outlive what a faulty process does meanwhile. The judge waits for its end.
+    pub fn long(&self) -> String {
+        format!("{}s", self.patience.as_secs() * 3 / 2)
+    }
+
     /// For what only a faulty process brings about.
     pub async fn perhaps(&self, mut probe: impl AsyncFnMut() -> Result<bool>) -> bool {
         let probe = async || Ok::<_, anyhow::Error>(probe().await?.then_some(()));
@@ -224,6 +215,11 @@ impl Stage {
     pub async fn until_gone(&self) -> Result<()> {
         self.until("the pod to go", async || Ok(self.local().await?.is_none()))
             .await
+    }
+
+    pub async fn copy_runs(&self, worker: usize) -> Result<bool> {
+        let remote = self.remote(worker).await?;
+        Ok(remote.is_some_and(|pod| phase(&pod) == "Running"))
     }
 
     /// The remote pod is there and open.

@@ -102,15 +102,14 @@ async fn rule_3_version_in_the_commit(stage: &mut Stage) -> Result<()> {
     stage.create(json!({})).await?;
     stage.must_be_held(A, "commit").await?;
     stage.cut(FIRST);
-    stage.hold(B, "mirror")?; // else the pod would show that it was open before, and fail as rolled back
+    stage.hold(B, "open")?;
     stage.start(B).await?;
-    let runs = async || {
-        Ok(stage
-            .remote(SECOND)
-            .await?
-            .is_some_and(|pod| phase(&pod) == "Running"))
-    };
-    stage.until("B's copy to run", runs).await?;
+    stage.must_be_held(B, "open").await?;
+    stage.hold(B, "mirror")?; // else the pod would show that it was open before, and fail as rolled back
+    stage.release(B, "open")?;
+    stage
+        .until("B's copy to run", async || stage.copy_runs(SECOND).await)
+        .await?;
     stage.release(A, "commit")?;
     let by_a = |cluster: &String| cluster == "worker-a";
     stage
@@ -157,8 +156,10 @@ async fn rule_3c_end_of_the_attempt_before_the_delete(stage: &mut Stage) -> Resu
     stage.start(A).await?;
     stage.start(B).await?;
     stage.hold(A, "open")?;
+    stage.hold(A, "mirror")?; // so it is B who says that the pod waits, and has seen it
     stage.create_waiting().await?;
     stage.blind(B, "manager")?;
+    stage.release(A, "mirror")?;
     stage.remove_other_gates().await?;
     stage
         .perhaps(async || Ok(stage.remote(FIRST).await?.is_none() && stage.held_now(A, "open")))
@@ -223,12 +224,7 @@ async fn rule_8_version_in_the_take_back(stage: &mut Stage) -> Result<()> {
     stage.must_be_held(A, "take-back").await?;
     stage.cordon_nodes(FIRST, false).await?;
     stage
-        .until("the copy to run", async || {
-            Ok(stage
-                .remote(FIRST)
-                .await?
-                .is_some_and(|pod| phase(&pod) == "Running"))
-        })
+        .until("the copy to run", async || stage.copy_runs(FIRST).await)
         .await?;
     stage.release(A, "take-back")?;
     stage
@@ -354,7 +350,8 @@ async fn rule_12_attempt_of_the_copy(stage: &mut Stage) -> Result<()> {
 /// B lets the pod go while its copy, which B does not see, takes its time to end.
 async fn rule_14_proof_that_the_remote_pod_is_gone(stage: &mut Stage) -> Result<()> {
     stage.hold(B, "fail")?;
-    only_a_places(stage, json!({"kwok.test/terminate-after": "12s"})).await?;
+    let long = stage.long();
+    only_a_places(stage, json!({"kwok.test/terminate-after": long})).await?;
     stage
         .patch_local(json!({"metadata": {"labels": {"touched": "true"}}}))
         .await?;
@@ -388,7 +385,9 @@ async fn rule_17_a_name_is_held_everywhere(stage: &mut Stage) -> Result<()> {
     stage.until_gone().await?;
     stage.cordon_cluster(FIRST, true).await?;
     stage.create(json!({})).await?;
+    stage.hold(A, "prepare")?; // until it has seen what stands on the other worker (`start`)
     stage.start(A).await?;
+    stage.release(A, "prepare")?;
     stage.perhaps(async || stage.is_open(SECOND).await).await;
     stage.delete_remote(FIRST).await
 }

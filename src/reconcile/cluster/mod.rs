@@ -35,7 +35,8 @@ use crate::words::chain;
 /// Counts and conditions are written at most once in this time.
 const BEAT: Duration = Duration::from_secs(2);
 
-/// Keeps links and statuses until `stop`. `listed` is called once for each list that is complete for the first time.
+/// Keeps links and statuses until `stop`. `listed` is called once when the policies are listed, and once when the workers are:
+/// that is when they are in the fleet.
 pub async fn keep(
     clients: Clients,
     namespace: String,
@@ -46,21 +47,26 @@ pub async fn keep(
 ) {
     let (client, watches) = (clients.calls.client().clone(), clients.watches);
     let changed = Arc::new(Notify::new());
-    let registry = Arc::new(Registry::new(world.clone(), notes.clone(), changed.clone()));
+    let registry = Arc::new(Registry::new(
+        world.clone(),
+        notes.clone(),
+        changed.clone(),
+        listed.clone(),
+    ));
     let tasks = [
         tokio::spawn(follow(
             Watching::on_manager("workerclusters"),
             Api::<DeserializeGuard<WorkerCluster>>::all(watches.clone()),
             watcher::Config::default(),
             stop.clone(),
-            registry.clone().clusters_sink(listed.clone()),
+            registry.clone().clusters_sink(),
         )),
         tokio::spawn(follow(
             Watching::on_manager("secrets"),
             Api::<DeserializeGuard<Secret>>::namespaced(watches.clone(), &namespace),
             watcher::Config::default(),
             stop.clone(),
-            registry.clone().secrets_sink(listed.clone()),
+            registry.clone().secrets_sink(),
         )),
         tokio::spawn(follow(
             Watching::on_manager("dispatchpolicies"),
@@ -75,9 +81,10 @@ pub async fn keep(
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
-            () = changed.notified() => registry.converge(&stop),
-            _ = beat.tick() => {
+            () = changed.notified() => {
                 registry.converge(&stop);
+            }
+            _ = beat.tick() => if registry.converge(&stop) {
                 write_statuses(&client, &registry, &world, &notes).await;
             }
         }

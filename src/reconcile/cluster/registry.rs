@@ -36,6 +36,8 @@ struct State {
     links: BTreeMap<String, RunningLink>,
     /// Initial lists that are complete: before both are, a missing Secret is no fact.
     lists: u8,
+    /// Called once, when all that is listed is in the fleet: before, a missing worker is no fact.
+    registered: Option<Box<dyn FnOnce() + Send>>,
 }
 
 struct RunningLink {
@@ -45,12 +47,22 @@ struct RunningLink {
 }
 
 impl Registry {
-    pub(super) fn new(world: Arc<World>, notes: Notes, changed: Arc<Notify>) -> Self {
+    /// `registered` is called once, when the workers of the complete lists are in the fleet.
+    pub(super) fn new(
+        world: Arc<World>,
+        notes: Notes,
+        changed: Arc<Notify>,
+        registered: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let state = State {
+            registered: Some(Box::new(registered)),
+            ..State::default()
+        };
         Self {
             world,
             notes,
             changed,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -58,11 +70,11 @@ impl Registry {
         self.lock().clusters.values().cloned().collect()
     }
 
-    /// Starts, restarts and stops links so that they are what is registered.
-    pub(super) fn converge(self: &Arc<Self>, stop: &CancellationToken) {
+    /// Starts, restarts and stops links so that they are what is registered. False before the lists are complete.
+    pub(super) fn converge(self: &Arc<Self>, stop: &CancellationToken) -> bool {
         let mut state = self.lock();
         if state.lists < 2 {
-            return;
+            return false;
         }
         let names: Vec<String> = state.clusters.keys().cloned().collect();
         for name in &names {
@@ -81,6 +93,12 @@ impl Registry {
             self.world.fleet.remove(&name);
             self.world.look_at_all();
         }
+        let registered = state.registered.take();
+        drop(state);
+        if let Some(registered) = registered {
+            registered();
+        }
+        true
     }
 
     fn converge_one(self: &Arc<Self>, state: &mut State, name: &str, stop: &CancellationToken) {
@@ -125,23 +143,18 @@ impl Registry {
 
     pub(super) fn clusters_sink(
         self: Arc<Self>,
-        listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<DeserializeGuard<WorkerCluster>>) + Send {
-        self.sink(|state| &mut state.clusters, "WorkerCluster", listed)
+        self.sink(|state| &mut state.clusters, "WorkerCluster")
     }
 
-    pub(super) fn secrets_sink(
-        self: Arc<Self>,
-        listed: impl Fn() + Send + 'static,
-    ) -> impl FnMut(Watched<DeserializeGuard<Secret>>) + Send {
-        self.sink(|state| &mut state.secrets, "Secret", listed)
+    pub(super) fn secrets_sink(self: Arc<Self>) -> impl FnMut(Watched<DeserializeGuard<Secret>>) + Send {
+        self.sink(|state| &mut state.secrets, "Secret")
     }
 
     fn sink<K: ResourceExt + Clone + Send + 'static>(
         self: Arc<Self>,
         map: fn(&mut State) -> &mut BTreeMap<String, K>,
         kind: &'static str,
-        listed: impl Fn() + Send + 'static,
     ) -> impl FnMut(Watched<DeserializeGuard<K>>) + Send {
         let mut fresh: BTreeMap<String, K> = BTreeMap::new();
         let mut first = true;
@@ -164,7 +177,6 @@ impl Registry {
                     *map(&mut state) = std::mem::take(&mut fresh);
                     if std::mem::take(&mut first) {
                         state.lists += 1;
-                        listed();
                     }
                 }
                 Watched::Event(Event::Apply(DeserializeGuard(Ok(object)))) => {
@@ -267,5 +279,63 @@ impl LinkEvents for Events {
 
     fn origin(&self) -> Arc<str> {
         self.world.origin.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn list<K>(sink: &mut impl FnMut(Watched<DeserializeGuard<K>>), objects: &[Value])
+    where
+        DeserializeGuard<K>: serde::de::DeserializeOwned,
+    {
+        sink(Watched::Event(Event::Init));
+        for object in objects {
+            let object = serde_json::from_value(object.clone()).unwrap();
+            sink(Watched::Event(Event::InitApply(object)));
+        }
+        sink(Watched::Event(Event::InitDone));
+    }
+
+    #[tokio::test]
+    async fn turns_begin_once_the_listed_workers_are_in_the_fleet() {
+        let answer = async |_: http::Request<Body>| Ok::<_, Infallible>(http::Response::new(Body::empty()));
+        let client = kube::Client::new(tower::service_fn(answer), "default");
+        let world = Arc::new(World::new("origin".into(), Arc::default(), Arc::default()));
+        let registered = Arc::new(AtomicBool::new(false));
+        let tell = registered.clone();
+        let registry = Arc::new(Registry::new(
+            world.clone(),
+            Notes::new(client).0,
+            Arc::default(),
+            move || tell.store(true, Ordering::Release),
+        ));
+        let (mut clusters, mut secrets) = (registry.clone().clusters_sink(), registry.clone().secrets_sink());
+        let stop = CancellationToken::new();
+        let begun = || registered.load(Ordering::Acquire);
+
+        list(&mut secrets, &[]);
+        assert!(
+            !registry.converge(&stop) && !begun(),
+            "WorkerClusters are not listed"
+        );
+        let cluster = json!({
+            "apiVersion": "portcullis.dev/v1alpha1", "kind": "WorkerCluster", "metadata": {"name": "a"},
+            "spec": {"kubeconfigSecretRef": {"name": "a", "key": "kubeconfig"}},
+        });
+        list(&mut clusters, &[cluster]);
+        assert!(
+            !begun(),
+            "all is listed, but a pod that is looked at now finds no worker"
+        );
+        assert!(registry.converge(&stop) && begun());
+        assert!(world.fleet.get("a").is_some());
     }
 }

@@ -34,7 +34,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A pod with a gate of somebody else; both processes have seen it once it says that it waits.
+    /// A pod with a gate of somebody else; whoever may write its status has seen it once it says that it waits.
     pub async fn create_waiting(&self) -> Result<()> {
         let mut spec = spec("app:1");
         spec["schedulingGates"] = json!([{"name": "example.com/wait"}]);

@@ -37,6 +37,8 @@ pub enum Kind {
     FailedWithoutCause,
     /// The local pod says something else than its remote pod.
     StatusUntrue,
+    /// The local pod was told that a worker is not registered; nobody takes one off while the judge looks.
+    WorkerDenied,
     /// The remote pod was made from another spec than the local pod has.
     StaleCopy,
     /// A pod that is not ours was changed or deleted.
@@ -114,6 +116,7 @@ impl<'a> Checker<'a> {
         let mut violations = Vec::new();
         history::repeated(&lives, &mut violations);
         history::at_once(&lives, &mut violations);
+        history::denied(&events, manager, &mut violations);
         for life in lives.values() {
             history::uncommitted(life, locals.get(&life.local_uid), &mut violations);
             history::killed(life, locals.get(&life.local_uid), &mut violations);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::{ACCOUNT, Life, Local};
+use super::audit::{ACCOUNT, Event, Life, Local};
 use super::check::{Kind, Violation};
 
 pub(super) fn repeated(lives: &BTreeMap<String, Life>, violations: &mut Vec<Violation>) {
@@ -65,6 +65,28 @@ pub(super) fn at_once(lives: &BTreeMap<String, Life>, violations: &mut Vec<Viola
                     pod: Some((namespace.to_owned(), name.to_owned())),
                 });
             }
+        }
+    }
+}
+
+pub(super) fn denied(events: &[Event], manager: &str, violations: &mut Vec<Violation>) {
+    let ours = events
+        .iter()
+        .filter(|event| event.cluster == manager && event.user == ACCOUNT && event.resource == "pods/status");
+    for event in ours {
+        let request = event.request.to_string();
+        if ["there is no WorkerCluster", "its WorkerCluster is not registered"]
+            .iter()
+            .any(|words| request.contains(words))
+        {
+            violations.push(Violation {
+                kind: Kind::WorkerDenied,
+                what: format!(
+                    "{}/{} says that a registered worker is not: {request}",
+                    event.namespace, event.name
+                ),
+                pod: Some((event.namespace.clone(), event.name.clone())),
+            });
         }
     }
 }
