@@ -1,6 +1,7 @@
 //! The demo: what a stranger sees of portcullis in two minutes, on three real clusters.
 
 mod story;
+mod whole_job;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -104,8 +105,10 @@ impl Demo {
             .await?;
         demo.show(&["get", "pods", "-o=wide"]).await?;
 
+        demo.start_operators().await?;
         demo.say("Installing portcullis: CRDs, policies, webhook, roles; one kubeconfig per worker");
-        let manifests = Manifests::printed_by(binary, demo.portcullis.webhook()).await?;
+        let gang = ["--gang", "coscheduling"];
+        let manifests = Manifests::printed_with(binary, demo.portcullis.webhook(), &gang).await?;
         install(&demo.world, &manifests, Route::Direct).await?;
         demo.portcullis.start().await?;
         demo.admin(&[
@@ -123,6 +126,8 @@ impl Demo {
         demo.show(&["label", "namespace", NAMESPACE, "portcullis.dev/dispatch=default"])
             .await?;
         demo.world.manager.grant_edit(USER, NAMESPACE).await?;
+        demo.say("… and says which gang scheduler the workers have");
+        demo.allow_gangs().await?;
         demo.await_gated().await?;
         Ok(demo)
     }

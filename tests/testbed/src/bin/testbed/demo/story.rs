@@ -17,6 +17,7 @@ const WORKLOADS: &str = include_str!("../../../../demo/workloads.yaml");
 impl Demo {
     pub(super) async fn play(&mut self) -> Result<()> {
         self.workloads_run_on_the_workers().await?;
+        self.an_mpi_job_runs_whole_on_one_worker().await?;
         self.a_lost_remote_pod_is_replaced().await?;
         self.without_us_nothing_starts_on_the_manager().await?;
         self.back_again_the_pod_runs().await?;
@@ -148,7 +149,7 @@ impl Demo {
     }
 
     /// Waits until a field of an object of the user's has a value, as a user would: `kubectl wait`.
-    async fn until(&self, object: &str, state: &str) -> Result<()> {
+    pub(super) async fn until(&self, object: &str, state: &str) -> Result<()> {
         let condition = format!("--for=jsonpath={state}");
         let timeout = format!("--timeout={}s", PATIENCE.as_secs());
         match self.user(&["wait", object, &condition, &timeout]).await {
@@ -191,7 +192,7 @@ impl Demo {
     }
 }
 
-async fn pods(cluster: &Cluster) -> Result<Vec<Pod>> {
+pub(super) async fn pods(cluster: &Cluster) -> Result<Vec<Pod>> {
     let pods: Api<Pod> = Api::namespaced(cluster.admin_client().await?, NAMESPACE);
     Ok(pods.list(&ListParams::default()).await?.items)
 }
