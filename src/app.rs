@@ -23,6 +23,7 @@ use crate::config::Configuration;
 use crate::reconcile::controller;
 use crate::reconcile::events::Notes;
 use crate::reconcile::gang::metrics::GangMetrics;
+use crate::reconcile::gang::scope::Scope;
 use crate::reconcile::gang::{self, cluster::GangCluster};
 use crate::reconcile::pair::world::World;
 use crate::telemetry::health::{Beat, Check, Health};
@@ -101,8 +102,8 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
     ));
     let gangs = Arc::new(GangCluster::new(
         clients.clone(),
-        namespaces.clone(),
-        configuration,
+        Scope::Labelled(namespaces.clone()),
+        configuration.clone(),
         args.namespace.clone(),
         definitions.clone(),
     ));
@@ -144,6 +145,9 @@ async fn run(args: ServeArgs) -> anyhow::Result<()> {
         concurrency: args.concurrent_pods,
         metrics: metrics.pods.clone(),
         definitions,
+        configuration,
+        gang_metrics: metrics.gangs.clone(),
+        gang_concurrency: args.concurrent_jobs,
     };
     tasks.spawn(reconcile(
         clients,

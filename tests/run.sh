@@ -61,6 +61,7 @@ check "test bed, gang set" tests/testbed/build.sh --gang
 tests "test bed's own tests" cargo test --locked -p portcullis-testbed --tests
 tests "real clusters" cargo test --locked --test cluster
 tests "gangs on a real cluster" cargo test --locked --test gang
+tests "gangs on real workers" cargo test --locked --test worker_gang
 check "portcullis with faults" make --no-print-directory faulty
 tests "chaos" env CHAOS_SECONDS="${CHAOS_SECONDS:-60}" cargo test --locked --test chaos
 

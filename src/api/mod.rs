@@ -6,4 +6,6 @@ mod worker_cluster;
 pub use dispatch_policy::{
     ClusterUse, Colocate, DispatchPolicy, DispatchPolicySpec, DispatchPolicyStatus, Namespaces, Strategy,
 };
-pub use worker_cluster::{PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus};
+pub use worker_cluster::{
+    GangScheduler, PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus, WorkerGang,
+};

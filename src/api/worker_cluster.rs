@@ -38,6 +38,35 @@ pub struct WorkerClusterSpec {
     /// True: no new placements here; running work stays.
     #[serde(default)]
     pub cordoned: bool,
+    /// Its gang scheduler: whole jobs with a `schedulingPolicy` have a PodGroup there before their first pod. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang: Option<WorkerGang>,
+}
+
+/// The gang scheduler of a worker cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerGang {
+    /// Whose PodGroups are made there.
+    pub scheduler: GangScheduler,
+    /// `spec.schedulerName` of the pods of a gang there. Default: that of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub scheduler_name: Option<String>,
+}
+
+/// A gang scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GangScheduler {
+    /// The plugin Coscheduling of scheduler-plugins.
+    Coscheduling,
+    /// Volcano.
+    Volcano,
+    /// None: jobs run without a PodGroup.
+    None,
 }
 
 /// One key of a Secret in the namespace of portcullis.

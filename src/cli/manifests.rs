@@ -11,6 +11,7 @@ use super::crds::crds;
 use crate::admission::policies::{self, Layer, LayerKind, Layout, WebhookAddress};
 use crate::cluster::rbac::{self, Reach};
 use crate::config::Configuration;
+use crate::gang::Family;
 use crate::names::{NAMESPACE, PORTCULLIS};
 use crate::words;
 use crate::workload::jobs::JobKinds;
@@ -44,6 +45,9 @@ pub struct ManifestsArgs {
     /// The PortcullisConfiguration that `serve` gets: kinds of jobs that it names are in what is printed.
     #[arg(long = "config", value_name = "FILE", value_parser = configured)]
     pub kinds: Option<JobKinds>,
+    /// The gang scheduler of the worker, for `rbac-worker`: adds what `spec.gang` of its WorkerCluster needs.
+    #[arg(long, value_name = "coscheduling|volcano", value_parser = gang)]
+    pub gang: Option<Family>,
 }
 
 /// One file under `manifests/`.
@@ -91,7 +95,7 @@ pub fn objects(args: &ManifestsArgs) -> Vec<Value> {
         Part::Policies => objects(policies).collect(),
         Part::Webhooks => objects(webhooks).collect(),
         Part::RbacManager => rbac_manager(&args.namespace, kinds),
-        Part::RbacWorker => rbac_worker(&args.namespace, kinds),
+        Part::RbacWorker => rbac_worker(&args.namespace, kinds, args.gang),
         Part::RbacWorkerNamespaced => rbac_worker_namespaced(&args.namespace, &args.worker_namespace, kinds),
         Part::Install => super::install::objects(&args.namespace),
     }
@@ -150,6 +154,18 @@ pub fn configured(path: &str) -> Result<JobKinds, String> {
     Ok(JobKinds::with(configuration.kinds))
 }
 
+/// Parses `--gang`.
+///
+/// # Errors
+/// If it is no gang scheduler that a WorkerCluster can name.
+pub fn gang(text: &str) -> Result<Family, String> {
+    match text {
+        "coscheduling" => Ok(Family::Coscheduling),
+        "volcano" => Ok(Family::Volcano),
+        _ => Err("write coscheduling or volcano, as spec.gang of the WorkerCluster does".to_owned()),
+    }
+}
+
 /// Parses `--webhook-url`.
 ///
 /// # Errors
@@ -203,14 +219,14 @@ pub fn rbac_manager(namespace: &str, kinds: JobKinds) -> Vec<Value> {
     objects
 }
 
-/// ServiceAccount and ClusterRole on a worker.
+/// ServiceAccount and ClusterRole on a worker, with what gangs of this scheduler there need.
 #[must_use]
-pub fn rbac_worker(namespace: &str, kinds: JobKinds) -> Vec<Value> {
+pub fn rbac_worker(namespace: &str, kinds: JobKinds, gang: Option<Family>) -> Vec<Value> {
     let mut objects = account(namespace);
     objects.extend(rbac::role(
         "portcullis-worker",
         Reach::Cluster,
-        &rbac::worker_cluster(kinds),
+        &rbac::worker_cluster(kinds, gang),
         namespace,
     ));
     objects

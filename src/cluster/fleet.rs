@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::worker::Worker;
-use crate::api::WorkerCluster;
+use crate::api::{GangScheduler, WorkerCluster};
+use crate::gang::Family;
 
 /// The registered workers by name, and which of them take new pods.
 #[derive(Default)]
@@ -19,6 +20,33 @@ pub struct Member {
     pub worker: Arc<Worker>,
     /// Whether new pods are placed there.
     pub intake: Intake,
+    /// Its gang scheduler, if it has one.
+    pub gang: Option<GangSetting>,
+}
+
+/// What a WorkerCluster says of its gang scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GangSetting {
+    /// Whose groups.
+    pub family: Family,
+    /// `spec.schedulerName` of its pods, if it differs from that of the configuration.
+    pub scheduler_name: Option<String>,
+}
+
+impl GangSetting {
+    /// What counts for this WorkerCluster.
+    pub fn of(cluster: &WorkerCluster) -> Option<Self> {
+        let gang = cluster.spec.gang.as_ref()?;
+        let family = match gang.scheduler {
+            GangScheduler::Coscheduling => Family::Coscheduling,
+            GangScheduler::Volcano => Family::Volcano,
+            GangScheduler::None => return None,
+        };
+        Some(Self {
+            family,
+            scheduler_name: gang.scheduler_name.clone(),
+        })
+    }
 }
 
 /// What a WorkerCluster says of new pods.
@@ -76,12 +104,12 @@ impl Fleet {
     }
 
     /// Registers a worker, or changes whether it takes new pods. True if something changed.
-    pub fn set(&self, worker: Arc<Worker>, intake: Intake) -> bool {
+    pub fn set(&self, worker: Arc<Worker>, intake: Intake, gang: Option<GangSetting>) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
-        let same = members
-            .get(&worker.name)
-            .is_some_and(|held| held.intake == intake && Arc::ptr_eq(&held.worker, &worker));
-        members.insert(worker.name.clone(), Member { worker, intake });
+        let same = members.get(&worker.name).is_some_and(|held| {
+            held.intake == intake && held.gang == gang && Arc::ptr_eq(&held.worker, &worker)
+        });
+        members.insert(worker.name.clone(), Member { worker, intake, gang });
         !same
     }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::admission::policies::{self, LayerKind};
+use crate::gang::Family;
 use crate::names::{GROUP, PORTCULLIS};
 use crate::workload::Resource;
 use crate::workload::jobs::{GANG_KINDS, JobKinds};
@@ -167,25 +168,14 @@ fn gangs() -> Vec<Right> {
             &["update"],
             "own a PodGroup in the Workload's name where admission demands the right",
         ),
-        right(
-            "scheduling.k8s.io",
-            &["priorityclasses"],
-            &["list", "watch"],
-            "priorities of gangs",
-        ),
-        right(
-            "node.k8s.io",
-            &["runtimeclasses"],
-            &["list", "watch"],
-            "overhead of pods",
-        ),
-        right(
-            "apiextensions.k8s.io",
-            &["customresourcedefinitions"],
-            &["get", "list", "watch"],
-            "find kinds that are installed later, and which of them have managedBy",
-        ),
     ]);
+    rights.extend(classes());
+    rights.extend([right(
+        "apiextensions.k8s.io",
+        &["customresourcedefinitions"],
+        &["get", "list", "watch"],
+        "find kinds that are installed later, and which of them have managedBy",
+    )]);
     rights
 }
 
@@ -250,9 +240,9 @@ pub fn worker_namespace(kinds: JobKinds) -> Vec<Right> {
     rights
 }
 
-/// Everywhere on a worker, for a policy with `namespaces.create`.
+/// Everywhere on a worker, for a policy with `namespaces.create`, and for gangs of this scheduler there.
 #[must_use]
-pub fn worker_cluster(kinds: JobKinds) -> Vec<Right> {
+pub fn worker_cluster(kinds: JobKinds, gang: Option<Family>) -> Vec<Right> {
     let mut rights = worker_namespace(kinds);
     rights[0] = right(
         "",
@@ -260,7 +250,57 @@ pub fn worker_cluster(kinds: JobKinds) -> Vec<Right> {
         &["get", "create"],
         "read consent; create what the policy says",
     );
+    rights.extend(gang.into_iter().flat_map(worker_gangs));
     rights
+}
+
+/// Everywhere on a worker whose WorkerCluster names this gang scheduler.
+fn worker_gangs(family: Family) -> Vec<Right> {
+    let verbs: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+    let mut rights = by_group(
+        GANG_KINDS.iter().map(|kind| kind.resource()),
+        "/finalizers",
+        &["update"],
+        "own PodGroups in the copy's name where admission demands the right",
+    );
+    rights.extend(match family {
+        Family::Coscheduling => vec![right("scheduling.x-k8s.io", &["podgroups"], verbs, "PodGroups")],
+        Family::Volcano => vec![right("scheduling.volcano.sh", &["podgroups"], verbs, "PodGroups")],
+        Family::Native => vec![
+            right(
+                "scheduling.k8s.io",
+                &["podgroups", "workloads"],
+                verbs,
+                "PodGroups",
+            ),
+            right(
+                "scheduling.k8s.io",
+                &["workloads/finalizers"],
+                &["update"],
+                "own a PodGroup in the Workload's name where admission demands the right",
+            ),
+        ],
+    });
+    rights.extend(classes());
+    rights
+}
+
+/// What gangs depend on beside their jobs.
+fn classes() -> [Right; 2] {
+    [
+        right(
+            "scheduling.k8s.io",
+            &["priorityclasses"],
+            &["list", "watch"],
+            "priorities of gangs",
+        ),
+        right(
+            "node.k8s.io",
+            &["runtimeclasses"],
+            &["list", "watch"],
+            "overhead of pods",
+        ),
+    ]
 }
 
 /// In kube-system of a worker, if the role is not cluster-wide: its UID is the cluster's identity.

@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 pub mod back_end;
+pub mod birth;
 pub mod coscheduling;
 pub mod facts;
 mod group_label;

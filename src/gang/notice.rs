@@ -86,6 +86,8 @@ reasons! {
     InvalidMinAvailable warning,
     /// The launcher comes after the workers and does not count.
     LauncherExcluded warning,
+    /// On a worker the launcher starts with the workers, and does not wait for them.
+    LauncherStartsEarly warning,
     /// A job that needs all of its pods may start with fewer.
     PartialGang warning,
     /// Pods of one gang differ in priority.
@@ -122,6 +124,20 @@ reasons! {
     WaitingForGang normal,
     /// A group of this name goes, but is still there.
     WaitingForOldGroup normal,
+}
+
+impl Reason {
+    /// Whether a job with a hold waits for this.
+    #[must_use]
+    pub fn is_wait(self) -> bool {
+        matches!(
+            self,
+            Self::GangSchedulerNotServed
+                | Self::WaitingForPodGroup
+                | Self::PodGroupConflict
+                | Self::WaitingForOldGroup
+        )
+    }
 }
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ pub(super) fn owner(metadata: &Field<'_>) -> Result<Option<String>, InvalidField
     Ok(None)
 }
 
-fn is_opted_in(
+/// Whether anything asks for a gang.
+pub(super) fn is_opted_in(
     kind: &dyn GangKind,
     metadata: &Field<'_>,
     has_policy: bool,

@@ -7,11 +7,13 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::gang::Notice;
+use crate::gang::birth::{Birth, Maker};
 use crate::names;
 use crate::pod::sanitize::change::Log;
 use crate::pod::sanitize::local::LocalObject;
 use crate::pod::sanitize::{marks, metadata};
-use crate::workload::jobs::JobKind;
+use crate::workload::jobs::{JobKind, gang_kind_of};
 
 pub use crate::pod::sanitize::{Change, CopyMarks, NamespaceOwner, UnreadableLocal, What};
 
@@ -39,10 +41,33 @@ pub fn sanitize(
     local: &Value,
     marks: &CopyMarks<'_>,
 ) -> Result<RemoteCopy, UnreadableLocal> {
+    sanitize_for(kind, local, marks, None)
+}
+
+/// The same for a worker that has this gang scheduler.
+///
+/// # Errors
+/// As [`sanitize`].
+pub fn sanitize_for(
+    kind: &dyn JobKind,
+    local: &Value,
+    marks: &CopyMarks<'_>,
+    gangs: Option<&Maker>,
+) -> Result<RemoteCopy, UnreadableLocal> {
     let mut log = Log::on();
+    let whole = local;
     let local = LocalObject::read(local)?;
     let mut object = copy(kind, &local, &mut log)?;
-    let source = hash(&object);
+    let born = born(&object, whole, gangs);
+    let source = hash(&object, born.as_ref().map(|(_, from)| from.as_str()));
+    if let Some((marked, _)) = born {
+        object = marked;
+        let words = "tie the pods to their PodGroup on the worker, and name its scheduler";
+        log.added(
+            format_args!("labels, annotations and schedulerName of templates"),
+            words,
+        );
+    }
     marks::put(&mut object, &local, marks, &source, &mut log)?;
     object["metadata"]["annotations"][names::UNCOMMITTED] = names::TRUE.into();
     log.added(
@@ -61,7 +86,44 @@ pub fn sanitize(
 /// # Errors
 /// As [`sanitize`].
 pub fn source(kind: &dyn JobKind, local: &Value) -> Result<String, UnreadableLocal> {
-    copy(kind, &LocalObject::read(local)?, &mut Log::off()).map(|copy| hash(&copy))
+    source_for(kind, local, None)
+}
+
+/// The `source` that [`sanitize_for`] would give.
+///
+/// # Errors
+/// As [`sanitize`].
+pub fn source_for(
+    kind: &dyn JobKind,
+    local: &Value,
+    gangs: Option<&Maker>,
+) -> Result<String, UnreadableLocal> {
+    let copy = copy(kind, &LocalObject::read(local)?, &mut Log::off())?;
+    let born = born(&copy, local, gangs);
+    Ok(hash(&copy, born.as_ref().map(|(_, from)| from.as_str())))
+}
+
+/// What speaks against a gang of this job on a worker with this gang scheduler; none if it is one.
+///
+/// # Errors
+/// As [`sanitize`].
+pub fn alone(kind: &dyn JobKind, local: &Value, gangs: &Maker) -> Result<Option<Notice>, UnreadableLocal> {
+    let copy = copy(kind, &LocalObject::read(local)?, &mut Log::off())?;
+    Ok(
+        gang_kind_of(&copy).and_then(|kind| match gangs.born(kind, &copy, local) {
+            Birth::Marked { .. } => None,
+            Birth::Alone(notice) => Some(notice),
+        }),
+    )
+}
+
+/// The copy with the marks of its gang, and what these depend on; none if it is no gang there.
+fn born(copy: &Value, local: &Value, gangs: Option<&Maker>) -> Option<(Value, String)> {
+    let kind = gang_kind_of(copy)?;
+    match gangs?.born(kind, copy, local) {
+        Birth::Marked { copy, from } => Some((copy, from)),
+        Birth::Alone(_) => None,
+    }
 }
 
 /// The copy without our marks: what the hash is about.
@@ -135,8 +197,11 @@ fn remove(copy: &mut Value, keys: &[&str], reason: &'static str, log: &mut Log) 
 }
 
 /// SHA-256 in hex. serde_json keeps the keys of an object sorted, so the order of the input does not matter.
-fn hash(copy: &Value) -> String {
+fn hash(copy: &Value, gang: Option<&str>) -> String {
     let mut digest = Sha256::new_with_prefix(VERSION);
+    if let Some(gang) = gang {
+        digest.update(gang); // the marks themselves follow from it and from the job
+    }
     serde_json::to_writer(&mut digest, copy)
         .expect("a Value always serialises, and a digest takes every byte");
     format!("{:x}", digest.finalize())

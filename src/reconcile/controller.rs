@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Notes;
 use super::execute::Executor;
+use super::gang::metrics::GangMetrics;
+use super::gang::workers;
 use super::pair::metrics::PodMetrics;
 use super::pair::turn::Turns;
 use super::pair::world::World;
@@ -15,6 +17,7 @@ use super::{cluster, kinds, manager, turns};
 use crate::cluster::client::Clients;
 use crate::cluster::definitions::Definitions;
 use crate::cluster::leading::Leading;
+use crate::config::Configuration;
 
 /// How the reconcilers run.
 pub struct Options {
@@ -26,6 +29,12 @@ pub struct Options {
     pub metrics: Arc<PodMetrics>,
     /// The manager's CRDs.
     pub definitions: Definitions,
+    /// How PodGroups are made on workers.
+    pub configuration: Configuration,
+    /// What is counted of them.
+    pub gang_metrics: Arc<GangMetrics>,
+    /// Turns of gangs at a time, on each worker.
+    pub gang_concurrency: usize,
 }
 
 /// Runs until `stop`; answers when nothing writes any more. `ready` is called when the manager's lists are complete.
@@ -38,9 +47,21 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let (notes, send_notes) = Notes::new(clients.calls.client().clone());
+    world.gangs.configure(options.configuration.gang.clone());
     let executor = Executor::new(clients.calls.clone(), &world, options.concurrency, leading);
     let pod_turns = Turns::new(world.clone(), executor, notes.clone(), options.metrics);
     let mut tasks = JoinSet::new();
+    tasks.spawn(workers::keep(
+        workers::Parts {
+            world: world.clone(),
+            configuration: options.configuration,
+            own_namespace: options.namespace.clone(),
+            notes: notes.clone(),
+            metrics: options.gang_metrics,
+            concurrency: options.gang_concurrency,
+        },
+        stop.clone(),
+    ));
     let listed = lists(world.clone(), ready);
     tasks.spawn(manager::keep(
         clients.watches.clone(),

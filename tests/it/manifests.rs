@@ -101,5 +101,6 @@ fn args() -> ManifestsArgs {
         without_inject: false,
         worker_namespace: vec!["default".to_owned()],
         kinds: None,
+        gang: None,
     }
 }

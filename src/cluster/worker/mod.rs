@@ -3,7 +3,7 @@
 pub mod connect;
 pub mod events;
 pub mod line;
-mod rights;
+pub mod rights;
 pub mod space;
 mod watches;
 

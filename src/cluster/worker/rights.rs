@@ -7,6 +7,9 @@ use kube::{Api, Client};
 
 use super::connect::call_problem;
 use super::{Connection, Problem, Worker};
+use crate::cluster::api::CallError;
+use crate::gang::Family;
+use crate::reconcile::gang::scope::apis_of;
 use crate::reconcile::pair::local::Subject;
 
 /// Whether pods may be watched everywhere, and which rights of the cluster-wide role are missing.
@@ -15,7 +18,10 @@ pub(super) async fn rights(client: &Client) -> Result<(bool, Vec<String>), Probl
     let mut cluster_wide = true;
     for (resource, verbs) in [("pods", ["list", "watch", "get", "create", "patch", "delete"])] {
         for verb in verbs {
-            if !allowed(client, resource, verb).await? {
+            if !allowed(client, "", resource, verb)
+                .await
+                .map_err(|error| call_problem(&error))?
+            {
                 missing.push(format!("{verb} {resource}"));
                 cluster_wide &= verb != "list" && verb != "watch";
             }
@@ -40,10 +46,34 @@ pub(super) async fn rights_changed(worker: &Worker, connection: &Connection) -> 
         .is_ok_and(|now| now != held)
 }
 
-async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Problem> {
+/// Which rights for gangs of this scheduler are missing: they are for all namespaces.
+pub(crate) async fn lacks(client: &Client, family: Family) -> Result<Vec<String>, CallError> {
+    let mut missing = Vec::new();
+    for api in apis_of(family) {
+        for verb in ["get", "list", "watch", "create", "patch", "delete"] {
+            if !allowed(client, api.group, api.plural, verb).await? {
+                missing.push(format!("{verb} {}.{}", api.plural, api.group));
+            }
+        }
+    }
+    for (group, plural) in [
+        ("scheduling.k8s.io", "priorityclasses"),
+        ("node.k8s.io", "runtimeclasses"),
+    ] {
+        for verb in ["list", "watch"] {
+            if !allowed(client, group, plural, verb).await? {
+                missing.push(format!("{verb} {plural}.{group}"));
+            }
+        }
+    }
+    Ok(missing)
+}
+
+async fn allowed(client: &Client, group: &str, resource: &str, verb: &str) -> Result<bool, CallError> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
+                group: Some(group.to_owned()),
                 resource: Some(resource.to_owned()),
                 verb: Some(verb.to_owned()),
                 ..ResourceAttributes::default()
@@ -54,7 +84,6 @@ async fn allowed(client: &Client, resource: &str, verb: &str) -> Result<bool, Pr
     };
     let answer = Api::all(client.clone())
         .create(&kube::api::PostParams::default(), &review)
-        .await
-        .map_err(|error| call_problem(&error.into()))?;
+        .await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }

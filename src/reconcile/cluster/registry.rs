@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::unreadable;
 use crate::api::WorkerCluster;
-use crate::cluster::fleet::Intake;
+use crate::cluster::fleet::{GangSetting, Intake};
 use crate::cluster::watch::Watched;
 use crate::cluster::worker::connect::{self, LinkEvents};
 use crate::cluster::worker::{Link, Problem, Worker};
@@ -91,6 +91,7 @@ impl Registry {
                 link.stop.cancel();
             }
             self.world.fleet.remove(&name);
+            self.world.gangs.changed.notify_one();
             self.world.look_at_all();
         }
         let registered = state.registered.take();
@@ -111,7 +112,12 @@ impl Registry {
             Some(member) => member.worker,
             None => Arc::new(Worker::new(name)),
         };
-        if self.world.fleet.set(worker.clone(), intake) {
+        if self
+            .world
+            .fleet
+            .set(worker.clone(), intake, GangSetting::of(cluster))
+        {
+            self.world.gangs.changed.notify_one();
             self.world.look_at_all();
         }
         if state
@@ -239,7 +245,8 @@ struct Events {
 }
 
 impl LinkEvents for Events {
-    fn changed(&self, _worker: &Arc<Worker>, key: PairKey, removed: Option<Arc<RemoteObject>>) {
+    fn changed(&self, worker: &Arc<Worker>, key: PairKey, removed: Option<Arc<RemoteObject>>) {
+        self.world.gangs.changed(worker, &key);
         if let Some(ended) = removed.filter(|object| object.phase == Phase::Terminal) {
             self.world
                 .memories
@@ -257,6 +264,8 @@ impl LinkEvents for Events {
             (Link::Up(_), None) => ("Connected", ""),
         };
         tracing::info!(worker = %worker.name, state, why, "link changed");
+        self.world.gangs.changed.notify_one();
+        self.world.gangs.relist(worker);
         self.world.look_at_all();
         self.changed.notify_one();
     }

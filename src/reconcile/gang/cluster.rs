@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
 
+use super::answers::{Answer, Answers};
 use super::observed::Memories;
+use super::scope::Scope;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
 use crate::admission::gang::GangFacts;
 use crate::cluster::client::Clients;
 use crate::cluster::definitions::Definitions;
 use crate::cluster::discovery;
-use crate::cluster::namespaces::Namespaces;
 use crate::config::Configuration;
 use crate::gang::facts::runtime_overhead;
 use crate::gang::{ClusterFacts, NativeVersion, PriorityClasses, Served, hold, marked};
@@ -80,8 +82,8 @@ pub const GROUP_APIS: [GroupApi; 4] = [COSCHEDULING, VOLCANO, NATIVE_POD_GROUP, 
 pub struct GangCluster {
     /// Its clients.
     pub clients: Clients,
-    /// Whose jobs, by the label `gang`.
-    pub namespaces: Arc<Namespaces>,
+    /// Whose jobs.
+    pub scope: Scope,
     /// What is seen.
     pub store: Store,
     /// Jobs that need a turn.
@@ -101,13 +103,18 @@ pub struct GangCluster {
     pods_known: AtomicBool,
     /// What this process remembers of jobs.
     pub(super) memories: Memories,
+    /// What copies wait for.
+    pub(super) answers: Answers,
+    /// Rights that our identity lacks there, in words.
+    lacks: ArcSwap<Vec<String>>,
+    since: Instant,
 }
 
 impl GangCluster {
     /// Nothing is seen yet.
     pub fn new(
         clients: Clients,
-        namespaces: Arc<Namespaces>,
+        scope: Scope,
         configuration: Configuration,
         own_namespace: String,
         definitions: Definitions,
@@ -118,7 +125,7 @@ impl GangCluster {
         };
         Self {
             clients,
-            namespaces,
+            scope,
             store: Store::default(),
             queue: Queue::default(),
             configuration,
@@ -130,12 +137,49 @@ impl GangCluster {
             known: Mutex::default(),
             pods_known: AtomicBool::new(false),
             memories: Memories::default(),
+            answers: Answers::default(),
+            lacks: ArcSwap::default(),
+            since: Instant::now(),
         }
     }
 
     /// Which gang schedulers it serves.
     pub fn served(&self) -> Served {
         **self.served.load()
+    }
+
+    /// It has said what it serves, while gangs are asked for.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// What our identity may not do there, though gangs need it.
+    pub fn lacks(&self) -> Arc<Vec<String>> {
+        self.lacks.load_full()
+    }
+
+    pub(super) fn set_lacks(&self, lacks: Vec<String>) {
+        let before = self.lacks.swap(Arc::new(lacks.clone()));
+        if *before != lacks {
+            self.news();
+        }
+    }
+
+    /// Whether the lists that a gang there depends on are complete.
+    pub fn is_listed(&self) -> bool {
+        self.knows_pods() && self.scope.apis().into_iter().all(|api| self.knows(api))
+    }
+
+    /// Placement on a worker depends on it.
+    fn news(&self) {
+        if let Scope::Copies(copies) = &self.scope {
+            copies.pairs.changed();
+        }
+    }
+
+    /// Since when it is looked at.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     /// Classes and configuration.
@@ -152,18 +196,23 @@ impl GangCluster {
         };
         self.lock(&self.known).retain(|api| api.is_served(served));
         let changed = *self.served.swap(Arc::new(next)) != next;
-        self.asked.store(tried, Ordering::Release);
+        let is_first = self.asked.swap(tried, Ordering::AcqRel) != tried;
         if !tried {
             self.pods_known(false); // nothing follows them
         }
-        if changed {
+        if changed || is_first {
+            self.news();
+        }
+        if changed || (is_first && !self.scope.follows_jobs()) {
             self.look_at_all();
         }
     }
 
     /// A complete list of these was seen. Before it, absence means nothing.
     pub(super) fn groups_known(&self, api: GroupApi) {
-        self.lock(&self.known).insert(api);
+        if self.lock(&self.known).insert(api) {
+            self.news();
+        }
     }
 
     /// Whether absence of these means anything.
@@ -173,7 +222,9 @@ impl GangCluster {
 
     /// Whether the list of pods is complete. Before it, absence means nothing.
     pub(super) fn pods_known(&self, known: bool) {
-        self.pods_known.store(known, Ordering::Release);
+        if self.pods_known.swap(known, Ordering::AcqRel) != known && known {
+            self.news();
+        }
     }
 
     /// Whether absence of pods means anything.
@@ -257,29 +308,46 @@ impl GangCluster {
         }
     }
 
+    /// A copy as its pair sees it.
+    pub fn copy_seen(&self, key: JobKey, seen: Seen) {
+        if self.store.job_watched(key.clone(), seen) {
+            self.queue.add(key);
+        }
+    }
+
+    /// A copy of this name is there no longer.
+    pub fn copy_gone(&self, key: &JobKey) {
+        if let Some(held) = self.store.job(key) {
+            self.store.job_gone(key, &held.uid);
+            self.queue.add(key.clone());
+        }
+    }
+
+    /// What the copy with this UID waits for; none: nobody looked yet, and somebody will.
+    pub fn answer(&self, key: &JobKey, uid: &str) -> Option<Answer> {
+        let answer = self.answers.of(key, uid);
+        if answer.is_none() {
+            self.queue.add(key.clone());
+        }
+        answer
+    }
+
     fn lock<'l, T>(&self, what: &'l Mutex<T>) -> MutexGuard<'l, T> {
         what.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a namespace's pods are dispatched, so that no PodGroup of this cluster would hold anything.
-pub(super) fn is_dispatched(namespaces: &Namespaces, namespace: &str) -> bool {
-    namespaces
-        .get(namespace)
-        .is_some_and(|labels| labels.dispatch.is_some())
-}
-
 impl GangFacts for GangCluster {
     fn label(&self, namespace: &str) -> Option<Arc<str>> {
-        self.namespaces.gang(namespace)
+        self.scope.label(namespace)
     }
 
     fn is_dispatched(&self, namespace: &str) -> bool {
-        is_dispatched(&self.namespaces, namespace)
+        self.scope.is_dispatched(namespace)
     }
 
     fn served(&self) -> Option<Served> {
-        self.asked.load(Ordering::Acquire).then(|| Self::served(self))
+        self.is_asked().then(|| Self::served(self))
     }
 
     fn cluster(&self) -> Arc<ClusterFacts> {

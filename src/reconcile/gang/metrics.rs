@@ -27,9 +27,12 @@ pub struct GangMetrics {
 pub struct Held {
     now: Gauge,
     seconds: Histogram,
-    /// With the UID of the job.
-    since: Mutex<HashMap<JobKey, (Arc<str>, Instant)>>,
+    /// By cluster and job, with the UID of the job.
+    since: Mutex<HashMap<HeldKey, (Arc<str>, Instant)>>,
 }
+
+/// A job of one of the clusters; the manager's name is empty.
+pub(super) type HeldKey = (Arc<str>, JobKey);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StepLabels {
@@ -72,7 +75,7 @@ impl GangMetrics {
 }
 
 impl Held {
-    pub(super) fn is(&self, key: &JobKey, uid: &Arc<str>, held: bool, now: Instant) {
+    pub(super) fn is(&self, key: &HeldKey, uid: &Arc<str>, held: bool, now: Instant) {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         if held {
             if since.get(key).is_none_or(|(of, _)| of != uid) {
@@ -89,9 +92,16 @@ impl Held {
         self.now.set(i64::try_from(since.len()).unwrap_or(i64::MAX));
     }
 
-    pub(super) fn gone(&self, key: &JobKey) {
+    pub(super) fn gone(&self, key: &HeldKey) {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         since.remove(key);
+        self.now.set(i64::try_from(since.len()).unwrap_or(i64::MAX));
+    }
+
+    /// A cluster is followed no longer.
+    pub(super) fn left(&self, cluster: &str) {
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.retain(|(of, _), _| **of != *cluster);
         self.now.set(i64::try_from(since.len()).unwrap_or(i64::MAX));
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! It runs against any cluster whose jobs run there: [`cluster::GangCluster`] is what it knows of one.
 
+pub mod answers;
 pub mod cluster;
 pub mod execute;
 pub mod metrics;
 pub mod observed;
 pub mod plan;
 pub mod probe;
+pub mod scope;
 pub mod store;
 pub mod turn;
 mod watches;
+pub mod workers;
 
 use std::sync::Arc;
 
@@ -36,8 +39,10 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
-    let job_turns = Turns::new(cluster.clone(), notes.clone(), metrics);
+    let job_turns = Turns::new(cluster.clone(), notes.clone(), metrics.clone());
+    let name = cluster.scope.name();
     tasks.spawn(watches::keep(cluster, notes, stop.clone()));
     turns::spawn(&mut tasks, job_turns, concurrency, &stop);
     while tasks.join_next().await.is_some() {}
+    metrics.held.left(&name);
 }

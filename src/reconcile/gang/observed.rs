@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::scope::Stage;
 use super::store::{GroupKey, JobKey, PodCount, Seen, Store};
 use crate::gang::hold;
 use crate::gang::{ClusterFacts, DeleteOnFinish, Served};
@@ -20,6 +21,8 @@ pub struct Observed<'s> {
     pub kind: &'static dyn GangKind,
     /// The job.
     pub job: Seen,
+    /// How far it is, if it is the copy of a job of the manager.
+    pub copy: Option<Stage>,
     /// The label `gang` of its namespace.
     pub label: Option<Arc<str>>,
     /// Pods of its namespace are dispatched to workers.
@@ -138,9 +141,12 @@ impl Observed<'_> {
         &self.job.object
     }
 
-    /// We hold it: it is suspended, and the annotation says that we did it.
+    /// We hold it: it is suspended, and the annotation says that we did it; a copy, from its commit until it is opened.
     pub fn is_held(&self) -> bool {
-        self.is_suspended() && hold::is_claimed(self.object())
+        match self.copy {
+            None => self.is_suspended() && hold::is_claimed(self.object()),
+            Some(stage) => stage == Stage::Committed,
+        }
     }
 
     /// Its suspend field is true.

@@ -6,11 +6,13 @@ mod groups;
 mod marking;
 mod natives;
 mod patches;
+mod suspended;
 
 use std::time::{Duration, Instant};
 
 use super::execute::{Step, Why};
 use super::observed::Observed;
+use super::scope::Stage;
 use crate::gang::hold;
 use crate::gang::{self, Choice, Decision, Moment, Notice, Reason, Subject, choose, marked};
 use crate::workload::jobs::InvalidField;
@@ -26,10 +28,46 @@ pub struct Plan {
     pub look_again: Option<Duration>,
     /// Something else stands in the way that ends by itself or by a person: a hold goes on whatever its age.
     pub keeps_hold: bool,
+    /// A copy that is held needs to wait no longer: whoever committed it opens it.
+    pub may_open: bool,
 }
 
 /// Plans one job.
 pub fn plan(observed: &Observed<'_>, now: Instant) -> Plan {
+    match observed.copy {
+        None => of_job(observed, now),
+        Some(Stage::Uncommitted) => Plan::default(), // it may be given up
+        Some(Stage::Committed | Stage::Opened) => of_copy(observed, now),
+    }
+}
+
+/// A copy is opened by its pair, and has had its marks since it was made; all else is as with any job.
+fn of_copy(observed: &Observed<'_>, now: Instant) -> Plan {
+    let mut plan = of_job(observed, now);
+    plan.may_open = plan.steps.iter().any(|step| {
+        matches!(
+            step,
+            Step::PatchJob {
+                why: Why::Release,
+                ..
+            }
+        )
+    });
+    plan.steps.retain(|step| match step {
+        Step::PatchJob { why, .. } => *why == Why::StandDown,
+        Step::Launcher { .. } => false,
+        Step::Create { .. } | Step::Update { .. } | Step::Look { .. } | Step::Delete { .. } => true,
+    });
+    if !observed.kind.can_be_held(observed.object()) && observed.is_held() {
+        plan.notices.push(Notice::new(
+            Reason::LauncherStartsEarly,
+            "the copy is made suspended, so its operator makes the launcher at once, which starts with the workers and does not wait for them; leave launcherCreationPolicy out",
+        ));
+    }
+    plan
+}
+
+fn of_job(observed: &Observed<'_>, now: Instant) -> Plan {
     let mut plan = match wanted(observed) {
         Wanted::Leave => Plan::default(),
         Wanted::Alone(notice) => alone(observed, notice, now),

@@ -1,22 +1,25 @@
 //! One turn of one job: observe, plan, execute, learn, until nothing is left to do.
 
+mod tell;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::cluster::{GROUP_APIS, GangCluster, GroupApi, is_dispatched};
+use self::tell::effect;
+use super::answers::Answer;
+use super::cluster::{GROUP_APIS, GangCluster};
 use super::execute::{Done, Failure, Step, Why, execute};
 use super::metrics::GangMetrics;
 use super::observed::{LauncherSeen, Memory, Observed};
-use super::plan::compare::changes;
 use super::plan::{Plan, plan};
+use super::scope::Scope;
 use super::store::{JobKey, Seen};
 use crate::cluster::api::CallError;
-use crate::gang::{Notice, hold};
+use crate::gang::hold;
 use crate::names;
-use crate::reconcile::events::{Note, Notes};
+use crate::reconcile::events::Notes;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::turns::{LONGEST_PAUSE, TakesTurns, Turn, pause};
 use crate::workload::jobs::gang_kind;
@@ -58,9 +61,13 @@ impl TakesTurns for Turns {
             let now = Instant::now();
             let Some(mut observed) = self.observe(key, now) else {
                 self.cluster.memories.forget(key);
-                self.metrics.held.gone(key);
+                self.cluster.answers.forget(key);
+                self.metrics.held.gone(&(self.cluster.scope.name(), key.clone()));
                 return Turn::default();
             };
+            if observed.copy.is_some() && !self.cluster.is_asked() {
+                return Turn::default(); // what it serves will tell
+            }
             if observed.label.is_none()
                 && hold::is_left(observed.kind, observed.object())
                 && let Err(error) = self.look_at_namespace(&mut observed).await
@@ -73,11 +80,15 @@ impl TakesTurns for Turns {
                 notices,
                 look_again,
                 keeps_hold: _,
+                may_open,
             } = plan(&observed, now);
+            let waits_for = notices.iter().rev().find(|notice| notice.reason.is_wait());
+            let waits_for = waits_for.map(|notice| notice.sentence.clone());
             for notice in notices {
                 self.note(&observed, notice);
             }
             if steps.is_empty() {
+                self.answer(&observed, may_open, waits_for);
                 return Turn::done(look_again);
             }
             if steps == previous || taken > MOST_STEPS {
@@ -131,8 +142,9 @@ impl Turns {
         let mut observed = Observed {
             key: key.clone(),
             kind,
-            label: cluster.namespaces.gang(&key.namespace),
-            dispatched: is_dispatched(&cluster.namespaces, &key.namespace),
+            copy: cluster.scope.stage(key, &job),
+            label: cluster.scope.label(&key.namespace),
+            dispatched: cluster.scope.is_dispatched(&key.namespace),
             served: cluster.served(),
             facts: cluster.facts(),
             hold_timeout: cluster.configuration.hold_timeout,
@@ -145,7 +157,9 @@ impl Turns {
         };
         let held = observed.is_held();
         let uid = observed.job.uid.clone();
-        self.metrics.held.is(key, &uid, held, now);
+        self.metrics
+            .held
+            .is(&(cluster.scope.name(), key.clone()), &uid, held, now);
         match (held, observed.memory.held_since) {
             (true, None) => {
                 cluster
@@ -163,6 +177,23 @@ impl Turns {
             (true, Some(_)) | (false, None) => {}
         }
         Some(observed)
+    }
+
+    /// Whoever committed a copy is told what it waits for.
+    fn answer(&self, observed: &Observed<'_>, may_open: bool, waits_for: Option<String>) {
+        if !observed.is_held() || observed.copy.is_none() {
+            return;
+        }
+        let answer = match may_open {
+            true => Answer::Stands,
+            false => Answer::Awaited(waits_for),
+        };
+        let (key, uid) = (&observed.key, &observed.job.uid);
+        if self.cluster.answers.set(key, uid, answer)
+            && let Scope::Copies(copies) = &self.cluster.scope
+        {
+            copies.pairs.look_at(key);
+        }
     }
 
     /// The watch of namespaces may be behind that of jobs, and then a held job looks like one whose namespace is no gang's
@@ -208,8 +239,7 @@ impl Turns {
             _ => {}
         }
         if let Some((reason, message)) = effect(step, before) {
-            self.notes
-                .about(reference(observed), Note::normal(reason, message));
+            self.done(observed, reason, message);
         }
         self.absorb(observed, before, done)
     }
@@ -248,8 +278,12 @@ impl Turns {
                 message
             }
             Failure::Refused { message } => {
-                let note = Note::warning("PodGroupRefused", format!("{}: {message}", step.name()));
-                self.notes.about(reference(observed), note);
+                self.tell(
+                    observed,
+                    "PodGroupRefused",
+                    format!("{}: {message}", step.name()),
+                    true,
+                );
                 message
             }
             Failure::Ending => {
@@ -267,123 +301,8 @@ impl Turns {
             }
         };
         self.remember(observed, |memory| memory.refused = Some(words.clone()));
+        self.answer(observed, false, Some(words.clone()));
         tracing::warn!(job = %observed.key, step = step.name(), words, "a step of a gang failed; it is tried again");
         pause(failures)
-    }
-
-    fn note(&self, observed: &Observed<'_>, notice: Notice) {
-        let reason = notice.reason.name();
-        let note = match notice.reason.is_warning() {
-            true => Note::warning(reason, notice.sentence),
-            false => Note::reason(reason, notice.sentence),
-        };
-        self.notes.about(reference(observed), note);
-    }
-}
-
-/// What a person should hear of a write that took effect.
-fn effect(step: &Step, before: Option<&Seen>) -> Option<(&'static str, String)> {
-    let object = |object: &Value| {
-        let text = |pointer: &str| {
-            object
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        format!("{} {}", text("/kind"), text("/metadata/name"))
-    };
-    match step {
-        Step::Create { object: made, .. } => Some(("PodGroupCreated", format!("made {}", object(made)))),
-        Step::Update { object: made, .. } => {
-            let fields = before.map_or_else(Vec::new, |seen| changes(&seen.object, made));
-            let message = match &fields[..] {
-                [] => format!("{} is as the job says", object(made)),
-                [field] => format!("{}: {field} is as the job says", object(made)),
-                fields => format!("{}: {} are as the job says", object(made), fields.join(", ")),
-            };
-            Some(("PodGroupUpdated", message))
-        }
-        Step::Delete { key, .. } => {
-            let is_its = |api: &&GroupApi| (api.group, api.plural) == (key.group, key.plural);
-            let kind = GROUP_APIS.iter().find(is_its).map_or(key.plural, |api| api.kind);
-            Some(("PodGroupDeleted", format!("deleted {kind} {}", key.name)))
-        }
-        Step::PatchJob {
-            why: Why::Release, ..
-        } => Some((
-            "Released",
-            "its hold is over, and its operator starts it".to_owned(),
-        )),
-        Step::PatchJob {
-            why: Why::Mark | Why::StandDown | Why::DropClaim,
-            ..
-        }
-        | Step::Look { .. }
-        | Step::Launcher { .. } => None,
-    }
-}
-
-fn reference(observed: &Observed<'_>) -> ObjectReference {
-    let Seen { uid, .. } = &observed.job;
-    ObjectReference {
-        api_version: Some(observed.key.resource.api_version()),
-        kind: Some(observed.key.resource.kind.to_owned()),
-        namespace: Some(observed.key.namespace.to_string()),
-        name: Some(observed.key.name.to_string()),
-        uid: Some(uid.to_string()),
-        ..ObjectReference::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::reconcile::gang::store::GroupKey;
-
-    #[test]
-    fn what_was_done_is_told_with_kind_and_name() {
-        let key = GroupKey {
-            group: "scheduling.x-k8s.io",
-            plural: "podgroups",
-            namespace: "team".into(),
-            name: "train".into(),
-        };
-        let group = |spec: Value| {
-            json!({
-                "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
-                "metadata": {"name": "train", "uid": "u", "resourceVersion": "1"}, "spec": spec,
-            })
-        };
-        let update = |spec: Value| Step::Update {
-            key: key.clone(),
-            object: Box::new(group(spec)),
-        };
-        let before = Seen::of(group(json!({"minMember": 3, "minResources": {"cpu": "3"}})));
-        let delete = Step::Delete {
-            key: key.clone(),
-            api_version: "scheduling.x-k8s.io/v1alpha1".to_owned(),
-            uid: "u".into(),
-        };
-        for (step, words) in [
-            (delete, "deleted PodGroup train"),
-            (
-                update(json!({"minMember": 2, "minResources": {"cpu": "3"}})),
-                "PodGroup train: spec.minMember is as the job says",
-            ),
-            (
-                update(json!({"minMember": 2, "minResources": {"cpu": "2"}})),
-                "PodGroup train: spec.minMember, spec.minResources are as the job says",
-            ),
-        ] {
-            assert_eq!(
-                effect(&step, before.as_ref())
-                    .map(|(_, message)| message)
-                    .as_deref(),
-                Some(words)
-            );
-        }
     }
 }

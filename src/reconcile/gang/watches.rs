@@ -18,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster::{GROUP_APIS, GangCluster, GroupApi};
 use super::probe::{self, Native};
+use super::scope::Scope;
 use crate::cluster::api::CallError;
 use crate::cluster::discovery::{Served, api_resource};
 use crate::cluster::raw::RawObject;
-use crate::cluster::watch::{Watching, follow};
+use crate::cluster::watch::follow;
+use crate::cluster::worker::rights::lacks;
 use crate::names;
 use crate::reconcile::events::{Note, Notes};
 use crate::workload::Resource;
@@ -31,6 +33,8 @@ use crate::workload::jobs::GANG_KINDS;
 const SETTLE: Duration = Duration::from_millis(300);
 /// What is built in changes only when the API server is started anew; nobody tells.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
+/// Nobody tells that a CRD was installed on a worker, or a right was given.
+const ASK_WORKER_AGAIN: Duration = Duration::from_secs(10);
 const ASK_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// Keeps the watches until `stop`.
@@ -38,23 +42,24 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
     let mut definitions = cluster.definitions.clone();
     let mut tasks = JoinSet::new();
     // A held job of a namespace whose label is not known yet would look like one to be released.
-    while !cluster.namespaces.are_listed() && !stop.is_cancelled() {
+    while !cluster.scope.is_known() && !stop.is_cancelled() {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = cluster.namespaces.gangs_changed.notified() => {}
+            () = cluster.scope.changed() => {}
         }
     }
     let mut running: BTreeMap<Watch, CancellationToken> = BTreeMap::new();
     let mut ganged: Vec<Arc<str>> = Vec::new();
     loop {
-        let now = cluster.namespaces.ganged();
+        let now = cluster.scope.ganged();
         if std::mem::replace(&mut ganged, now.clone()) != now {
             // Jobs of other namespaces are not kept, so those of a new one must be listed.
             stop_all(&mut running, |watch| matches!(watch, Watch::Jobs(_)));
         }
-        let pause = match look(&cluster, &notes, !now.is_empty()).await {
+        let is_needed = cluster.scope.is_needed();
+        let pause = match look(&cluster, &notes, is_needed).await {
             Ok(served) => {
-                let wanted = wanted(&served, !now.is_empty() || cluster.store.has_left());
+                let wanted = wanted(&cluster.scope, &served, is_needed || cluster.store.has_left());
                 stop_all(&mut running, |watch| !wanted.contains(watch));
                 for watch in wanted {
                     running.entry(watch).or_insert_with(|| {
@@ -63,7 +68,10 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
                         token
                     });
                 }
-                ASK_AGAIN
+                match cluster.scope {
+                    Scope::Labelled(_) => ASK_AGAIN,
+                    Scope::Copies(_) => ASK_WORKER_AGAIN,
+                }
             }
             Err(error) => {
                 tracing::warn!(
@@ -76,7 +84,7 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
         tokio::select! {
             () = stop.cancelled() => break,
             Ok(()) = definitions.changed() => tokio::time::sleep(SETTLE).await,
-            () = cluster.namespaces.gangs_changed.notified() => {}
+            () = cluster.scope.changed() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -86,7 +94,10 @@ pub(super) async fn keep(cluster: Arc<GangCluster>, notes: Notes, stop: Cancella
 /// Asks what is served, and whether native groups work. While no namespace asks for gangs, nothing is tried.
 async fn look(cluster: &GangCluster, notes: &Notes, needed: bool) -> Result<Served, CallError> {
     let served = Served::ask(cluster.clients.calls.client(), &groups()).await?;
-    let native = match needed {
+    if let Scope::Copies(copies) = &cluster.scope {
+        cluster.set_lacks(lacks(cluster.clients.calls.client(), copies.family).await?);
+    }
+    let native = match needed && cluster.scope.may_be_native() {
         true => probe::native(&cluster.clients.calls, &cluster.own_namespace, &served).await?,
         false => Native::Off,
     };
@@ -126,15 +137,16 @@ pub fn groups() -> Vec<&'static str> {
 }
 
 /// Jobs are always looked at, since a hold may be left from before; all else only where gangs are asked for.
-fn wanted(served: &Served, needed: bool) -> BTreeSet<Watch> {
+fn wanted(scope: &Scope, served: &Served, needed: bool) -> BTreeSet<Watch> {
     let jobs = GANG_KINDS
         .iter()
+        .filter(|_| scope.follows_jobs())
         .map(|kind| kind.resource())
         .filter(|names| served.has(names.group, names.version, names.plural))
         .map(Watch::Jobs);
-    let groups = GROUP_APIS.iter().filter_map(|api| {
+    let groups = scope.apis().into_iter().filter_map(|api| {
         Some(Watch::Groups(
-            *api,
+            api,
             served.first(api.group, api.versions, api.plural)?,
         ))
     });
@@ -165,7 +177,7 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
                 &api_resource(names.group, names.version, names.plural, names.kind),
             );
             follow(
-                Watching::on_manager(names.plural),
+                cluster.scope.watching(names.plural),
                 api,
                 all,
                 stop,
@@ -179,7 +191,9 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
                 &api_resource(group.group, version, group.plural, group.kind),
             );
             follow(
-                Watching::on_manager(&format!("{}.{}", group.plural, group.group)),
+                cluster
+                    .scope
+                    .watching(&format!("{}.{}", group.plural, group.group)),
                 api,
                 all,
                 stop,
@@ -190,7 +204,7 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
         Watch::Pods => {
             let api: Api<RawObject> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
             follow(
-                Watching::on_manager("pods"),
+                cluster.scope.watching("pods"),
                 api,
                 all.labels(names::POD_GROUP),
                 stop,
@@ -199,26 +213,14 @@ async fn start(cluster: Arc<GangCluster>, watch: Watch, stop: CancellationToken)
             .await;
         }
         Watch::PriorityClasses => {
+            let watching = cluster.scope.watching("priorityclasses");
             let sink = sinks::classes_sink(cluster, |cluster, classes| cluster.priority_classes(classes));
-            follow(
-                Watching::on_manager("priorityclasses"),
-                Api::<PriorityClass>::all(client),
-                all,
-                stop,
-                sink,
-            )
-            .await;
+            follow(watching, Api::<PriorityClass>::all(client), all, stop, sink).await;
         }
         Watch::RuntimeClasses => {
+            let watching = cluster.scope.watching("runtimeclasses");
             let sink = sinks::classes_sink(cluster, |cluster, classes| cluster.runtime_classes(classes));
-            follow(
-                Watching::on_manager("runtimeclasses"),
-                Api::<RuntimeClass>::all(client),
-                all,
-                stop,
-                sink,
-            )
-            .await;
+            follow(watching, Api::<RuntimeClass>::all(client), all, stop, sink).await;
         }
     }
 }

@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 use super::key::Subject;
 use super::local::{LocalObject, Phase};
 use super::remote::{Gate, RemoteObject};
+use crate::gang::Notice;
+use crate::gang::birth::Maker;
 use crate::job::forward::Allowed;
 use crate::job::{self, forward};
 use crate::names;
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::pod::sanitize::{self, CopyMarks, UnreadableLocal};
-use crate::workload::jobs::REMOTE_JOB_DELETED;
+use crate::workload::jobs::{JobKind, REMOTE_JOB_DELETED};
 
 /// What is stored, as JSON.
 pub(super) fn json(text: &str) -> Value {
@@ -18,19 +20,29 @@ pub(super) fn json(text: &str) -> Value {
 }
 
 /// The copy to create on a worker, kept from running, with our marks.
-pub(super) fn copy(local: &LocalObject, marks: &CopyMarks<'_>) -> Result<Value, UnreadableLocal> {
+pub(super) fn copy(
+    local: &LocalObject,
+    marks: &CopyMarks<'_>,
+    gangs: Option<&Maker>,
+) -> Result<Value, UnreadableLocal> {
     match local.key.subject {
         Subject::Pod => Ok(sanitize::sanitize(&json(&local.json), marks)?.pod),
-        Subject::Job(kind) => Ok(job::sanitize::sanitize(kind, &json(&local.json), marks)?.object),
+        Subject::Job(kind) => Ok(job::sanitize::sanitize_for(kind, &json(&local.json), marks, gangs)?.object),
     }
 }
 
 /// Hash of what a copy made now would be made from.
-pub(super) fn source(local: &LocalObject) -> Result<String, UnreadableLocal> {
+pub(super) fn source(local: &LocalObject, gangs: Option<&Maker>) -> Result<String, UnreadableLocal> {
     match local.key.subject {
         Subject::Pod => sanitize::source(&json(&local.json)),
-        Subject::Job(kind) => job::sanitize::source(kind, &json(&local.json)),
+        Subject::Job(kind) => job::sanitize::source_for(kind, &json(&local.json), gangs),
     }
+}
+
+/// Why the copy of the job is no gang on a worker with this gang scheduler; none if it is one.
+pub(super) fn alone(kind: &dyn JobKind, local: &LocalObject, gangs: &Maker) -> Option<Notice> {
+    // What cannot be read was said before the commit.
+    job::sanitize::alone(kind, &json(&local.json), gangs).unwrap_or_default()
 }
 
 /// The JSON patch that lets the committed copy run, unless the user says that it should not. Its first operation tests

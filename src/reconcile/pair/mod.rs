@@ -1,5 +1,6 @@
 //! The pair of a local and a remote object: prepare, commit, open, and what follows.
 
+pub mod gangs;
 pub mod hearing;
 mod job;
 pub mod key;

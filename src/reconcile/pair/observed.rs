@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::local::{LocalObject, PairKey, RemoteObject};
 use crate::api::{Colocate, Strategy};
+use crate::gang::birth::Maker;
 use crate::placement::{Candidate, Rejection};
 
 /// What is seen of one pod, its copies and the rules for them.
@@ -25,6 +26,8 @@ pub struct Observed {
     pub root: RootSeen,
     /// The manager's schema of this kind has no `managedBy`: its operator there runs the job whatever stands in it.
     pub runs_here: bool,
+    /// The job asks for a gang. Known while it is not opened.
+    pub asks_for_gang: bool,
     /// What only this process knows.
     pub memory: Memory,
 }
@@ -44,6 +47,46 @@ pub struct WorkerSeen {
     pub accepts: Option<bool>,
     /// The pod with our origin label under the key.
     pub remote: Option<Arc<RemoteObject>>,
+    /// Its gang scheduler.
+    pub gangs: GangsThere,
+    /// What the gang of the copy says to its opening.
+    pub gang: GangSeen,
+}
+
+/// The gang scheduler of a worker.
+#[derive(Clone, Debug, Default)]
+pub enum GangsThere {
+    /// It has none.
+    #[default]
+    None,
+    /// It has one, but it has not said yet what it serves.
+    NotKnown,
+    /// It has one, but serves other groups.
+    NotServed,
+    /// It has one, and this is what copies are born with.
+    Made(Arc<Maker>),
+}
+
+impl GangsThere {
+    /// What copies are born with, if that is known.
+    pub fn maker(&self) -> Option<&Maker> {
+        match self {
+            Self::Made(maker) => Some(maker),
+            Self::None | Self::NotKnown | Self::NotServed => None,
+        }
+    }
+}
+
+/// What the gang of a committed copy says to its opening.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GangSeen {
+    /// The copy is no gang of ours.
+    #[default]
+    NotAsked,
+    /// Its PodGroup is not there yet, and why, if there is anything to say.
+    Awaited(Option<String>),
+    /// Its PodGroup was shown by an answer of the worker, or it has to start without one.
+    Stands,
 }
 
 /// The policy of the pod's namespace, read at each turn.

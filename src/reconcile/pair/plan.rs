@@ -4,6 +4,7 @@
 
 mod committed;
 mod ended;
+mod gang;
 mod opened;
 mod orphan;
 mod placing;

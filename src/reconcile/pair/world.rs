@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use super::gangs::Gangs;
 use super::local::{LocalObject, PairKey, Phase, Subject};
 use super::memory::{Deciders, Memories};
 use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
@@ -49,6 +50,8 @@ pub struct World {
     pub memories: Memories,
     /// Who decides for a workload.
     pub deciders: Deciders,
+    /// Gangs on workers.
+    pub gangs: Gangs,
 }
 
 impl World {
@@ -68,6 +71,7 @@ impl World {
             queue: Queue::default(),
             memories: Memories::default(),
             deciders: Deciders::default(),
+            gangs: Gangs::default(),
         }
     }
 
@@ -78,10 +82,19 @@ impl World {
         }
         let local = self.locals.get(key);
         let members = self.fleet.all();
-        let workers: Vec<WorkerSeen> = members.iter().map(|member| seen(member, key)).collect();
+        let workers: Vec<WorkerSeen> = members
+            .iter()
+            .map(|member| seen(&self.gangs, member, key))
+            .collect();
         self.remember(key, local.as_deref(), &workers, now);
         let memory = self.memories.get(key);
-        let policy = self.policy(key, &members, &memory, now);
+        let is_opened = workers
+            .iter()
+            .any(|worker| worker.remote.as_ref().is_some_and(|remote| remote.gate.is_none()));
+        let asks_for_gang = local
+            .as_deref()
+            .is_some_and(|local| !is_opened && self.gangs.asks(local));
+        let policy = self.policy(key, &members, asks_for_gang, &memory, now);
         let root = local
             .as_deref()
             .filter(|local| asks_for_siblings(local, &policy))
@@ -95,6 +108,7 @@ impl World {
             policy,
             root,
             runs_here: self.runs_here(key.subject),
+            asks_for_gang,
             memory,
         })
     }
@@ -212,7 +226,15 @@ impl World {
         }
     }
 
-    fn policy(&self, key: &PairKey, members: &[Member], memory: &Memory, now: Instant) -> PolicySeen {
+    fn policy(
+        &self,
+        key: &PairKey,
+        members: &[Member],
+        asks_for_gang: bool,
+        memory: &Memory,
+        now: Instant,
+    ) -> PolicySeen {
+        let gangs = asks_for_gang.then_some(&self.gangs);
         let Some(name) = self
             .namespaces
             .get(&key.namespace)
@@ -230,7 +252,7 @@ impl World {
             .iter()
             .map(|cluster| Candidate {
                 name: cluster.as_str().into(),
-                rejection: rejection(cluster, key, members, memory, now),
+                rejection: rejection(cluster, key, members, gangs, memory, now),
             })
             .collect();
         // A duration that cannot be read is shown in the policy's status; here it counts as absent.
@@ -286,8 +308,9 @@ fn asks_for_siblings(local: &LocalObject, policy: &PolicySeen) -> bool {
     local.committed().is_none() || (takes_back && !local.seen_scheduled)
 }
 
-fn seen(member: &Member, key: &PairKey) -> WorkerSeen {
+fn seen(gangs: &Gangs, member: &Member, key: &PairKey) -> WorkerSeen {
     let worker = &member.worker;
+    let remote = worker.store.get(key);
     WorkerSeen {
         name: worker.name.clone(),
         cluster_uid: worker
@@ -297,7 +320,9 @@ fn seen(member: &Member, key: &PairKey) -> WorkerSeen {
         synced: worker.synced(key.subject, &key.namespace),
         lost: lost(worker, key.subject),
         accepts: worker.spaces.accepts(&key.namespace),
-        remote: worker.store.get(key),
+        gangs: gangs.there(member),
+        gang: gangs.of_copy(member, key, remote.as_deref()),
+        remote,
     }
 }
 
@@ -311,6 +336,7 @@ fn rejection(
     cluster: &str,
     key: &PairKey,
     members: &[Member],
+    gangs: Option<&Gangs>,
     memory: &Memory,
     now: Instant,
 ) -> Option<Rejection> {
@@ -338,5 +364,7 @@ fn rejection(
         .verdicts
         .get(cluster)
         .and_then(|verdict| verdict.rejection(now));
-    member.worker.rejection(key.subject, &key.namespace).or(verdict)
+    let ungangable = || gangs.and_then(|gangs| gangs.rejection(member));
+    let rejection = member.worker.rejection(key.subject, &key.namespace);
+    rejection.or_else(ungangable).or(verdict)
 }

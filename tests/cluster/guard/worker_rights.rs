@@ -78,7 +78,7 @@ async fn per_namespace(rig: Arc<Rig>) -> Result<()> {
 async fn cluster_wide(rig: Arc<Rig>) -> Result<()> {
     let worker = &rig.world.workers.last().context("a worker")?.cluster;
     // Under a name of its own: the role of the world's own portcullis must stay bound to it.
-    let text = yaml(&rbac_worker("rights-cluster-wide", JobKinds::BUILT_IN))?
+    let text = yaml(&rbac_worker("rights-cluster-wide", JobKinds::BUILT_IN, None))?
         .replace("portcullis-worker", "rights-cluster-wide");
     ask(worker, &text, "rights-cluster-wide", CLUSTER_WIDE).await
 }

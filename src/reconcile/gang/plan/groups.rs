@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::marking::Edits;
-use super::{Plan, compare, natives, patches};
+use super::{Plan, compare, natives, patches, suspended};
 use crate::gang::{
     BackEnd, Gang, Marks, NativeVersion, Notice, Reason, Standing, is_over, marked, native, standing,
 };
-use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, POD_GROUP, PORTCULLIS};
+use crate::names::{ADOPT_PODGROUP, MANAGED_BY_LABEL, PORTCULLIS};
 use crate::reconcile::gang::cluster::{COSCHEDULING, GROUP_APIS, NATIVE_POD_GROUP, NATIVE_WORKLOAD, VOLCANO};
 use crate::reconcile::gang::execute::Step;
 use crate::reconcile::gang::observed::Observed;
@@ -34,7 +34,7 @@ pub(super) fn plan(observed: &Observed<'_>, wanted: &Wanted, now: Instant) -> Pl
         .clone()
         .with_pod_group(group_name(wanted).to_owned());
     let mut plan = match observed.is_suspended() {
-        true => suspended(observed, wanted, marks, now),
+        true => suspended::plan(observed, wanted, marks, now),
         false if is_marked(observed, &marks) => running(observed, wanted),
         false => {
             let sentence = "its pods do not name a PodGroup, since it started before Portcullis saw it; suspend and resume it";
@@ -44,67 +44,6 @@ pub(super) fn plan(observed: &Observed<'_>, wanted: &Wanted, now: Instant) -> Pl
     };
     plan.notices.splice(0..0, wanted.gang.notices.iter().cloned());
     plan
-}
-
-fn suspended(observed: &Observed<'_>, wanted: &Wanted, marks: Marks, now: Instant) -> Plan {
-    let edits = match (Edits::marking(observed, marks), observed.is_held()) {
-        (Ok(edits), _) => edits,
-        (Err(notice), true) => {
-            return Plan {
-                steps: vec![patches::release(observed, Vec::new())],
-                ..say(notice)
-            };
-        }
-        (Err(notice), false) => {
-            return Plan {
-                steps: over(observed),
-                ..say(notice)
-            };
-        }
-    };
-    if observed.is_held() {
-        let next = group_steps(observed, wanted);
-        let is_ready = match &next {
-            Next::Plan(plan) => matches!(plan.steps.first(), Some(Step::Create { .. })),
-            Next::Standing => true,
-        };
-        return match (next, is_ready.then(|| old_pods(observed, wanted)).flatten()) {
-            (_, Some(plan)) => plan,
-            (Next::Plan(plan), None) => *plan,
-            (Next::Standing, None) => {
-                let next = edits.before_the_last(observed, now);
-                step(next.unwrap_or_else(|| patches::release(observed, edits.all)))
-            }
-        };
-    }
-    // By somebody else: what we made goes once its pods are gone, and the templates get their marks before he resumes the
-    // job, for he does not wait for us.
-    let mut steps = over(observed);
-    if steps.is_empty() && living(observed) == 0 {
-        let next = edits.before_the_last(observed, now);
-        steps.extend(next.or_else(|| patches::templates(observed, edits.all)));
-    }
-    Plan {
-        steps,
-        ..Plan::default()
-    }
-}
-
-/// Its scheduler counts the pods on nodes by the name of their group, those that end too. A held job has none yet, so these are
-/// of an earlier start or job, and would stand in for pods of this one. A native group has a name of its own for each start.
-fn old_pods(observed: &Observed<'_>, wanted: &Wanted) -> Option<Plan> {
-    if matches!(wanted.back_end, BackEnd::Native(_)) || wanted.gang.pod_group.is_adopted {
-        return None;
-    }
-    if !observed.knows_pods {
-        return Some(Plan::default()); // their list tells
-    }
-    let name = group_name(wanted);
-    let bound = observed.groups.bound(&observed.key.namespace, &name.into());
-    let sentence = format!(
-        "pods of an earlier start or job are still on nodes and would count for PodGroup {name}; if they stay, delete the pods with the label {POD_GROUP}={name}"
-    );
-    (bound > 0).then(|| waiting(Notice::new(Reason::WaitingForOldGroup, sentence)))
 }
 
 fn running(observed: &Observed<'_>, wanted: &Wanted) -> Plan {
@@ -119,14 +58,14 @@ fn running(observed: &Observed<'_>, wanted: &Wanted) -> Plan {
     }
 }
 
-fn say(notice: Notice) -> Plan {
+pub(super) fn say(notice: Notice) -> Plan {
     Plan {
         notices: vec![notice],
         ..Plan::default()
     }
 }
 
-fn waiting(notice: Notice) -> Plan {
+pub(super) fn waiting(notice: Notice) -> Plan {
     Plan {
         look_again: Some(LOOK_AGAIN),
         keeps_hold: true,
@@ -134,7 +73,7 @@ fn waiting(notice: Notice) -> Plan {
     }
 }
 
-fn step(step: Step) -> Plan {
+pub(super) fn step(step: Step) -> Plan {
     Plan {
         steps: vec![step],
         ..Plan::default()
@@ -151,7 +90,7 @@ fn is_marked(observed: &Observed<'_>, marks: &Marks) -> bool {
         .is_empty()
 }
 
-enum Next {
+pub(super) enum Next {
     /// The objects are not as they should be.
     Plan(Box<Plan>),
     /// They are.
@@ -169,7 +108,7 @@ impl Next {
 }
 
 /// The first object that is not as it should be; a PodGroup names its Workload by UID, so they come one by one.
-fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
+pub(super) fn group_steps(observed: &Observed<'_>, wanted: &Wanted) -> Next {
     let group = &wanted.gang.pod_group;
     if group.is_adopted {
         return adopted(observed, wanted);

@@ -89,9 +89,11 @@ impl Edits {
     }
 }
 
-/// Whether nothing of the job runs and its templates have marks of ours, so that these can be taken off.
+/// Whether nothing of the job runs and its templates have marks of ours, so that these can be taken off. A copy keeps those
+/// that it was born with.
 pub(super) fn can_be_unmarked(observed: &Observed<'_>) -> bool {
-    observed.is_suspended()
+    observed.copy.is_none()
+        && observed.is_suspended()
         && !observed.kind.is_finished(observed.object())
         && !observed.job.terminating()
         && marked(observed.kind, observed.object()).is_some()

@@ -1,5 +1,6 @@
 //! What is seen of a job -> the next steps, one test for each row of the life of a PodGroup.
 
+mod copies;
 mod marks;
 mod old_pods;
 mod scene;

@@ -70,6 +70,7 @@ fn at(seconds: u64, refused: Option<&str>) -> Plan {
         },
         kind,
         job: Seen::of(job).unwrap(),
+        copy: None,
         label: Some("coscheduling".into()),
         dispatched: false,
         served: Served {

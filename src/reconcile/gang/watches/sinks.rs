@@ -29,7 +29,7 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
             })
         };
         let concerns_us = |key: &JobKey, seen: &Seen| {
-            cluster.namespaces.gang(&key.namespace).is_some()
+            cluster.scope.label(&key.namespace).is_some()
                 || kind.is_some_and(|kind| hold::is_left(kind, &seen.object))
         };
         match watched {
@@ -57,8 +57,8 @@ pub(super) fn jobs_sink(cluster: Arc<GangCluster>, names: Resource) -> impl FnMu
                         false => cluster.store.job_removed(&key, &seen),
                     };
                     if is_news {
-                        if cluster.namespaces.gang(&key.namespace).is_none() {
-                            cluster.namespaces.gangs_changed.notify_one(); // its pods may not be followed
+                        if cluster.scope.label(&key.namespace).is_none() {
+                            cluster.scope.notify(); // its pods may not be followed
                         }
                         cluster.queue.add(key);
                     }

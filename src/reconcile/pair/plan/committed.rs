@@ -4,8 +4,8 @@ use super::super::local::{Committed, Gate, LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, WorkerSeen};
 use super::ended::{expiry, finished};
-use super::opened;
 use super::{Plan, local_target, mirror_pod_ips, say, target, tell, waiting};
+use super::{gang, opened};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
 
@@ -167,6 +167,9 @@ fn active(
     // One that is not suspended came from no backup: somebody on the worker put the annotation there.
     match (local.seen_open && gate != Gate::Loose, remote.terminating) {
         (false, false) => {
+            if let Some(plan) = gang::before_open(observed, local, worker, now) {
+                return plan;
+            }
             let Some(patch) = manner::open(local, remote) else {
                 return Plan::default();
             };

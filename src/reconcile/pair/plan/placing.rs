@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
-use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
+use super::super::observed::{GangsThere, Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
 use super::{Plan, local_target, say, say_in_status, say_refused, target, tell, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
@@ -301,6 +301,9 @@ fn place(
     else {
         return Plan::wait(Duration::from_secs(5));
     };
+    if observed.asks_for_gang && matches!(worker.gangs, GangsThere::NotKnown) {
+        return Plan::wait(Duration::from_secs(1)); // whether its copy is still what it would be made as
+    }
     let ready = copies
         .iter()
         .find(|(other, _)| other.name == cluster)
@@ -347,7 +350,9 @@ fn next(
 ) -> Result<Option<Step>, UnreadableLocal> {
     Ok(match ready {
         Some(remote) if remote.gate == Some(Gate::Loose) => None, // its worker dropped `suspend`, and it runs
-        Some(remote) if remote.source == manner::source(local)? || dropped(Fault::Source) => {
+        Some(remote)
+            if remote.source == manner::source(local, worker.gangs.maker())? || dropped(Fault::Source) =>
+        {
             Some(Step::Commit {
                 local: local_target(local),
                 finalizers: local.finalizers.clone(),
@@ -359,7 +364,7 @@ fn next(
         None => Some(Step::Prepare {
             worker: worker.name.clone(),
             local: local_target(local),
-            copy: Box::new(manner::copy(local, &marks(observed))?),
+            copy: Box::new(manner::copy(local, &marks(observed), worker.gangs.maker())?),
             create_namespace: rules.create_namespaces,
         }),
     })

@@ -2,6 +2,7 @@
 //! to 14 are in [`committed`].
 
 mod committed;
+mod gangs;
 mod jobs;
 mod laws;
 mod objects;

@@ -10,6 +10,7 @@ use crate::gang::{ClusterFacts, DeleteOnFinish, NativeVersion, Served};
 use crate::reconcile::gang::cluster::GROUP_APIS;
 use crate::reconcile::gang::execute::{Step, Why};
 use crate::reconcile::gang::observed::{Groups, Memory, Observed};
+use crate::reconcile::gang::scope::Stage;
 use crate::reconcile::gang::store::{GroupKey, JobKey, PodCount, Seen, controller};
 use crate::workload::jobs::gang_kind_of;
 
@@ -18,6 +19,7 @@ pub(super) struct Scene {
     pub(super) job: Value,
     pub(super) groups: Vec<Value>,
     pub(super) pods: PodCount,
+    pub(super) copy: Option<Stage>,
     pub(super) label: Option<&'static str>,
     pub(super) dispatched: bool,
     pub(super) served: Served,
@@ -67,6 +69,7 @@ impl Scene {
             job,
             groups: Vec::new(),
             pods: PodCount::default(),
+            copy: None,
             label: Some("coscheduling"),
             dispatched: false,
             served: Served {
@@ -94,6 +97,7 @@ impl Scene {
             },
             kind,
             job: Seen::of(self.job.clone()).unwrap(),
+            copy: self.copy,
             label: self.label.map(Into::into),
             dispatched: self.dispatched,
             served: self.served,
@@ -126,7 +130,8 @@ impl Scene {
             .notices
             .iter()
             .map(|notice| format!("say {}", notice.reason.name()));
-        let words: Vec<String> = steps.chain(reasons).collect();
+        let opens = plan.may_open.then(|| "may open".to_owned());
+        let words: Vec<String> = steps.chain(opens).chain(reasons).collect();
         if words.is_empty() {
             "nothing".to_owned()
         } else {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::super::super::local::{RemoteObject, Subject};
-use super::super::super::observed::{Heard, Memory, WorkerSeen};
+use super::super::super::observed::{GangSeen, GangsThere, Heard, Memory, WorkerSeen};
 use super::super::{mirror_pod_ips, opened};
 use super::view::View;
 
@@ -17,6 +17,8 @@ fn worker() -> WorkerSeen {
         lost: None,
         accepts: Some(true),
         remote: None,
+        gangs: GangsThere::default(),
+        gang: GangSeen::default(),
     }
 }
 

@@ -10,9 +10,10 @@
 //!   condition is True), `scheduled-before` (it showed a node), `other-gate`, `ungated`.
 //! * `a:`, `b:`: the workers, with `R UID` or `-`. Words of R: `gated`/`opened`, `attempt N`, `of UID` or `of nobody`,
 //!   `stale` (made from an older spec), `loose` (a gated job that is not suspended), `suspended`, `terminating`, `node`, `ended`, `unscheduled 6m`. Words of the worker:
-//!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`.
+//!   `unsynced`, `unread` (its namespace's consent), `strange` (it does not consent), `lost`, `refuses`, `another-cluster`; of gangs: `gangs` (it has coscheduling), `gangs-unknown`, and of the copy's group `awaits`,
+//!   `group-refused`, `stands`.
 //! * then what is remembered (`u1 is gone`, `L1 is gone`, `took back u1`, `u1 ended`, `opened u1 100ms ago`,
-//!   `manager refused`), `siblings scheduled`, `siblings on b`, `runs here` (the manager's schema drops `managedBy`), and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
+//!   `manager refused`), `siblings scheduled`, `siblings on b`, `asks for a gang`, `runs here` (the manager's schema drops `managedBy`), and the policy, if it is not the usual one (`not opted in`, `no policy`, `keep 2h`, `mirror pod IPs`). `unschedulableAfter` is 5 minutes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +21,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::super::super::local::{LocalObject, PairKey, RemoteObject, Subject};
-use super::super::super::observed::{Memory, Now, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
+use super::super::super::observed::{
+    GangSeen, GangsThere, Memory, Now, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen,
+};
 use super::super::{Plan, plan};
 use super::objects::{self, after};
 use crate::api::{Colocate, Strategy};
+use crate::gang::BackEnd;
+use crate::gang::birth::Maker;
 use crate::placement::{Candidate, Rejection};
 
 /// What is there, as objects, so that a plan's steps can be applied to it.
@@ -39,6 +44,7 @@ pub(super) struct View {
     siblings_scheduled: bool,
     siblings_on: Option<Arc<str>>,
     runs_here: bool,
+    asks_for_gang: bool,
     began: Instant,
 }
 
@@ -51,6 +57,8 @@ pub(super) struct Worker {
     lost: bool,
     refuses: bool,
     cluster_uid: Arc<str>,
+    gangs: GangsThere,
+    gang: GangSeen,
 }
 
 impl View {
@@ -74,6 +82,7 @@ impl View {
             siblings_scheduled: false,
             siblings_on: None,
             runs_here: false,
+            asks_for_gang: false,
             began: Instant::now(),
         };
         for part in parts {
@@ -112,6 +121,20 @@ impl View {
             lost: has("lost"),
             refuses: has("refuses"),
             cluster_uid,
+            gangs: match (has("gangs"), has("gangs-unknown")) {
+                (true, _) => GangsThere::Made(Arc::new(Maker {
+                    back_end: BackEnd::Coscheduling,
+                    facts: Arc::default(),
+                })),
+                (false, true) => GangsThere::NotKnown,
+                (false, false) => GangsThere::None,
+            },
+            gang: match (has("awaits"), has("group-refused"), has("stands")) {
+                (true, _, _) => GangSeen::Awaited(None),
+                (_, true, _) => GangSeen::Awaited(Some("no groups today".to_owned())),
+                (_, _, true) => GangSeen::Stands,
+                (false, false, false) => GangSeen::NotAsked,
+            },
         }
     }
 
@@ -148,6 +171,7 @@ impl View {
                 });
             }
             ["runs", "here"] => self.runs_here = true,
+            ["asks", "for", "a", "gang"] => self.asks_for_gang = true,
             ["siblings", "scheduled"] => self.siblings_scheduled = true,
             ["siblings", "on", cluster] => self.siblings_on = Some(cluster.into()),
             ["keep", time] => {
@@ -204,6 +228,8 @@ impl View {
                     synced: worker.synced,
                     lost: worker.lost.then(|| "no answer".to_owned()),
                     accepts: worker.accepts,
+                    gangs: worker.gangs.clone(),
+                    gang: worker.gang.clone(),
                     remote: worker
                         .remote
                         .as_ref()
@@ -217,6 +243,7 @@ impl View {
                 ..RootSeen::default()
             },
             runs_here: self.runs_here,
+            asks_for_gang: self.asks_for_gang,
             memory,
         }
     }

@@ -1,0 +1,118 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Birth, Maker, asks};
+use crate::gang::{BackEnd, ClusterFacts, GangSettings, Reason, marked};
+use crate::names::{ADOPT_PODGROUP, GANG_SCHEDULING};
+use crate::workload::jobs::{BatchJob, GangKind, MpiJob};
+
+fn maker(back_end: BackEnd) -> Maker {
+    let settings = GangSettings {
+        coscheduling_scheduler: "theirs".to_owned(),
+        ..GangSettings::default()
+    };
+    Maker {
+        back_end,
+        facts: Arc::new(ClusterFacts {
+            settings,
+            ..ClusterFacts::default()
+        }),
+    }
+}
+
+fn mpi(policy: Value) -> Value {
+    let template = json!({"spec": {"containers": [{"name": "main", "image": "x"}]}});
+    json!({
+        "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
+        "metadata": {"name": "train", "namespace": "team", "labels": {}, "annotations": {}},
+        "spec": {
+            "runPolicy": {"suspend": true, "schedulingPolicy": policy},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": template},
+                "Worker": {"replicas": 2, "template": template},
+            },
+        },
+    })
+}
+
+#[test]
+fn a_copy_is_born_with_the_marks_of_its_workers_scheduler() {
+    let copy = mpi(json!({}));
+    let Birth::Marked { copy: born, from } = maker(BackEnd::Coscheduling).born(&MpiJob, &copy, &copy) else {
+        panic!("it is a gang");
+    };
+    for role in ["Launcher", "Worker"] {
+        let template = &born["spec"]["mpiReplicaSpecs"][role]["template"];
+        assert_eq!(
+            template["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"],
+            "train"
+        );
+        assert_eq!(
+            template["metadata"]["labels"]["portcullis.dev/pod-group"],
+            "train"
+        );
+        assert_eq!(template["spec"]["schedulerName"], "theirs");
+    }
+    assert_eq!(from, "coscheduling theirs");
+    assert_eq!(born["metadata"]["annotations"][GANG_SCHEDULING], "true");
+    let family = marked(&MpiJob, &born).unwrap().0;
+    assert_eq!(family, Some(crate::gang::Family::Coscheduling));
+    let Birth::Marked { from, .. } = maker(BackEnd::Volcano).born(&MpiJob, &copy, &copy) else {
+        panic!("it is a gang");
+    };
+    assert_eq!(from, "volcano volcano");
+}
+
+#[test]
+fn what_asks_for_no_gang_is_born_as_it_is() {
+    let mut copy = mpi(Value::Null);
+    copy["spec"]["runPolicy"]
+        .as_object_mut()
+        .unwrap()
+        .remove("schedulingPolicy");
+    let Birth::Alone(notice) = maker(BackEnd::Coscheduling).born(&MpiJob, &copy, &copy) else {
+        panic!("it asks for nothing");
+    };
+    assert_eq!(notice.reason, Reason::NotOptedIn);
+    let bad = mpi(json!({"minAvailable": "two"}));
+    let Birth::Alone(notice) = maker(BackEnd::Coscheduling).born(&MpiJob, &bad, &bad) else {
+        panic!("it cannot be read");
+    };
+    assert_eq!(notice.reason, Reason::InvalidJob);
+}
+
+#[test]
+fn the_annotations_of_the_local_job_count_on_the_worker() {
+    let job = |annotations: Value| {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "j", "namespace": "team", "labels": {}, "annotations": annotations},
+            "spec": {"suspend": true, "parallelism": 2, "template": {"spec": {"containers": [{"name": "m", "image": "x"}]}}},
+        })
+    };
+    let local = job(json!({GANG_SCHEDULING: "true", ADOPT_PODGROUP: "theirs"}));
+    let Birth::Marked { copy, .. } = maker(BackEnd::Coscheduling).born(&BatchJob, &job(json!({})), &local)
+    else {
+        panic!("it is a gang");
+    };
+    assert_eq!(copy["metadata"]["annotations"][ADOPT_PODGROUP], "theirs");
+    let labels = &copy["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels["scheduling.x-k8s.io/pod-group"], "theirs");
+}
+
+#[test]
+fn who_asks_is_known_before_a_worker_is_chosen() {
+    let settings = GangSettings::default();
+    let check = |kind: &dyn GangKind, job: &Value, wanted: bool| {
+        assert_eq!(asks(kind, job, &settings), wanted, "{job}");
+    };
+    let mut managed = mpi(json!({}));
+    managed["spec"]["runPolicy"]["managedBy"] = json!("portcullis.dev/multikueue");
+    check(&MpiJob, &managed, true);
+    managed["metadata"]["annotations"] = json!({GANG_SCHEDULING: "false"});
+    check(&MpiJob, &managed, false);
+    let own = json!({"metadata": {"annotations": {GANG_SCHEDULING: "true"}}, "spec": {"scheduling": {}}});
+    check(&BatchJob, &own, false);
+    check(&BatchJob, &json!({"metadata": {}}), false);
+}

@@ -1,0 +1,173 @@
+//! Workers that cannot have the gang, and groups that are refused.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use portcullis_testbed::Crds;
+use serde_json::json;
+
+use crate::case;
+use crate::rig::{At, Case, GROUP, Rig, printed};
+use crate::starts::{mpi, of};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        case!(a_worker_that_does_not_serve_its_groups_is_passed_over),
+        case!(a_worker_without_a_gang_scheduler_runs_the_job_and_says_so),
+        case!(a_worker_with_volcano_needs_its_rights_and_gets_its_groups),
+        case!(a_group_that_is_refused_is_told_and_lets_the_job_go_in_time),
+    ]
+}
+
+async fn a_worker_that_does_not_serve_its_groups_is_passed_over(rig: Arc<Rig>) -> Result<()> {
+    rig.set_gang("worker-b", json!({"scheduler": "Coscheduling"}))
+        .await?;
+    rig.opted_in("only-b", "b").await?;
+    rig.create("only-b", &mpi("train", 1, "1")).await?;
+    let words = "(GangUnsupported)";
+    rig.await_said("only-b", "mpijob/train", "NoClusterTakesIt", words)
+        .await?;
+    ensure!(
+        rig.get(At::B, "only-b", "mpijob/train", "{.metadata.name}")
+            .await?
+            .is_empty()
+    );
+    let mut alone = mpi("alone", 1, "1");
+    alone["spec"]["runPolicy"] = json!({});
+    rig.create("only-b", &alone).await?;
+    let suspend = "{.spec.runPolicy.suspend}";
+    rig.await_value(At::B, "only-b", "mpijob/alone", suspend, "false")
+        .await?;
+
+    rig.opted_in("passed", "b-a").await?;
+    rig.create("passed", &mpi("train", 2, "1")).await?;
+    rig.await_running("passed", &of("train"), 3).await?;
+    let cluster = r"{.metadata.annotations.portcullis\.dev/cluster}";
+    rig.await_value(At::Manager, "passed", "mpijob/train", cluster, "worker-a")
+        .await?;
+
+    // Without the field it goes there all the same.
+    rig.set_gang("worker-b", json!({"scheduler": "None"})).await?;
+    rig.await_value(At::B, "only-b", "mpijob/train", suspend, "false")
+        .await
+}
+
+async fn a_worker_without_a_gang_scheduler_runs_the_job_and_says_so(rig: Arc<Rig>) -> Result<()> {
+    rig.opted_in("none", "b").await?;
+    rig.create("none", &mpi("train", 1, "1")).await?;
+    let said = rig.await_event("none", "train", "GangUnsupported").await?;
+    ensure!(
+        said.starts_with("worker-b: its WorkerCluster names no gang scheduler"),
+        "{said}"
+    );
+    rig.await_value(
+        At::B,
+        "none",
+        "mpijob/train",
+        "{.spec.runPolicy.suspend}",
+        "false",
+    )
+    .await?;
+    let labels = "{.spec.mpiReplicaSpecs.Worker.template.metadata.labels}";
+    ensure!(rig.get(At::B, "none", "mpijob/train", labels).await?.is_empty());
+    Ok(())
+}
+
+/// There is no scheduler of Volcano here: its objects and marks are checked.
+async fn a_worker_with_volcano_needs_its_rights_and_gets_its_groups(rig: Arc<Rig>) -> Result<()> {
+    let b = rig.cluster(At::B);
+    b.install_crds(Crds::Volcano).await?;
+    rig.set_gang("worker-b", json!({"scheduler": "Volcano"})).await?;
+    rig.opted_in("volcano", "b").await?;
+    let mut job = mpi("train", 2, "1");
+    job["spec"]["runPolicy"]["schedulingPolicy"] = json!({"minAvailable": 2, "queue": "research"});
+    rig.create("volcano", &job).await?;
+    let words = "list podgroups.scheduling.volcano.sh";
+    rig.await_said("volcano", "mpijob/train", "NoClusterTakesIt", words)
+        .await?;
+    b.apply(&printed(&["manifests", "rbac-worker", "--gang=volcano"]).await?)
+        .await?;
+    let group = "podgroups.scheduling.volcano.sh/train";
+    let path = "{.spec.minMember} {.spec.queue} {.metadata.ownerReferences[0].kind}";
+    rig.await_value(At::B, "volcano", group, path, "2 research MPIJob")
+        .await?;
+    let suspend = "{.spec.runPolicy.suspend}";
+    rig.await_value(At::B, "volcano", "mpijob/train", suspend, "false")
+        .await?;
+    let template = "{.spec.mpiReplicaSpecs.Worker.template.spec.schedulerName} \
+                    {.spec.mpiReplicaSpecs.Worker.template.metadata.annotations.scheduling\\.k8s\\.io/group-name}";
+    let found = rig.get(At::B, "volcano", "mpijob/train", template).await?;
+    ensure!(found == "volcano train", "{found}");
+    let uid = rig
+        .get(At::B, "volcano", "mpijob/train", "{.metadata.uid}")
+        .await?;
+    let owner = "{.metadata.ownerReferences[0].uid}";
+    ensure!(rig.get(At::B, "volcano", group, owner).await? == uid);
+    Ok(())
+}
+
+async fn a_group_that_is_refused_is_told_and_lets_the_job_go_in_time(rig: Arc<Rig>) -> Result<()> {
+    let policy = refusing(
+        "no-groups",
+        "refused",
+        "scheduling.x-k8s.io",
+        "podgroups",
+        "false",
+        "no groups today",
+    );
+    rig.cluster(At::A).apply(&policy).await?;
+    rig.opted_in("refused", "a").await?;
+    rig.create("refused", &mpi("train", 2, "1")).await?;
+    rig.await_said("refused", "mpijob/train", "WaitingForPodGroup", "no groups today")
+        .await?;
+    let suspend = "{.spec.runPolicy.suspend}";
+    ensure!(rig.get(At::A, "refused", "mpijob/train", suspend).await? == "true");
+    rig.await_event("refused", "train", "PodGroupRefused").await?;
+    rig.await_event("refused", "train", "HoldTimedOut").await?;
+    rig.await_value(At::A, "refused", "mpijob/train", suspend, "false")
+        .await?;
+    let group = format!("{GROUP}/train");
+    ensure!(
+        rig.get(At::A, "refused", &group, "{.metadata.name}")
+            .await?
+            .is_empty()
+    );
+    rig.kubectl(
+        At::A,
+        &[
+            "delete",
+            "validatingadmissionpolicybinding,validatingadmissionpolicy",
+            "no-groups",
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// A policy of a worker that refuses writes in a namespace unless this is true.
+pub fn refusing(
+    name: &str,
+    namespace: &str,
+    group: &str,
+    resource: &str,
+    unless: &str,
+    message: &str,
+) -> String {
+    let rule = json!({
+        "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [resource],
+    });
+    let api_version = "admissionregistration.k8s.io/v1";
+    let namespaces = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    let policy = json!({
+        "apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": namespaces},
+            "validations": [{"expression": unless, "message": message}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]}).to_string()
+}
