@@ -53,7 +53,7 @@ impl Demo {
                 "workercluster",
                 worker.cluster.name(),
                 "--type=merge",
-                r#"-p={"spec":{"gang":{"scheduler":"Coscheduling"}}}"#,
+                r#"-p={"spec":{"gang":{"scheduler":"Coscheduling","schedulerName":"coscheduling"}}}"#,
             ];
             self.show(&patch).await?;
         }
