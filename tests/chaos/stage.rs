@@ -1,6 +1,7 @@
 //! Where the scripted interleavings play: one namespace, one pod `p`, two processes of the faulty build, of which one
 //! may have dropped something. Steps of each can be held back, its watches blinded.
 
+mod jobs;
 mod moves;
 
 use std::path::PathBuf;
@@ -131,15 +132,24 @@ impl Stage {
 
     /// From now on this step of the pod waits before its call.
     pub fn hold(&self, who: Who, step: &str) -> Result<()> {
+        self.hold_of(who, step, POD)
+    }
+
+    /// As [`Self::hold`], of an object of this name.
+    pub fn hold_of(&self, who: Who, step: &str, name: &str) -> Result<()> {
         Ok(std::fs::write(
-            self.actor(who).folder.join(format!("hold.{step}.{POD}")),
+            self.actor(who).folder.join(format!("hold.{step}.{name}")),
             "",
         )?)
     }
 
     /// Whether the step waits, within a limit: what a correct process would never do does not come.
     pub async fn held(&self, who: Who, step: &str) -> bool {
-        let file = self.actor(who).folder.join(format!("held.{step}.{POD}"));
+        self.held_of(who, step, POD).await
+    }
+
+    async fn held_of(&self, who: Who, step: &str, name: &str) -> bool {
+        let file = self.actor(who).folder.join(format!("held.{step}.{name}"));
         let limit = Duration::from_secs(20);
         wait_for("the step", limit, async || {
             Ok::<_, anyhow::Error>(file.exists().then_some(()))
@@ -163,7 +173,13 @@ impl Stage {
     /// # Errors
     /// The step does not wait.
     pub async fn must_be_held(&self, who: Who, step: &str) -> Result<()> {
-        if self.held(who, step).await {
+        self.must_be_held_of(who, step, POD).await
+    }
+
+    /// # Errors
+    /// The step of the object of this name does not wait.
+    pub async fn must_be_held_of(&self, who: Who, step: &str, name: &str) -> Result<()> {
+        if self.held_of(who, step, name).await {
             Ok(())
         } else {
             bail!("{who:?} never came to {step}")
@@ -171,9 +187,13 @@ impl Stage {
     }
 
     pub fn release(&self, who: Who, step: &str) -> Result<()> {
+        self.release_of(who, step, POD)
+    }
+
+    pub fn release_of(&self, who: Who, step: &str, name: &str) -> Result<()> {
         let folder = &self.actor(who).folder;
-        std::fs::remove_file(folder.join(format!("hold.{step}.{POD}")))?;
-        let _ = std::fs::remove_file(folder.join(format!("held.{step}.{POD}")));
+        std::fs::remove_file(folder.join(format!("hold.{step}.{name}")))?;
+        let _ = std::fs::remove_file(folder.join(format!("held.{step}.{name}")));
         Ok(())
     }
 
