@@ -54,6 +54,7 @@ impl Stage {
             let force = DeleteParams::default().grace_period(0);
             let _gone = self.pods(Some(worker)).await?.delete(POD, &force).await;
         }
+        self.clear_jobs().await?;
         let pods = self.pods(None).await?;
         if let Some(pod) = self.local().await? {
             pods.delete(POD, &DeleteParams::default().grace_period(0)).await?;

@@ -1,13 +1,16 @@
 //! `make chaos`: everything goes wrong at once, and in the end the audit logs say that nothing ran twice.
 //!
 //! Then the other way round: each precondition of `docs/protocol.md` is dropped once, and the judge must see it.
-//! `cargo test --test chaos -- storm` runs the storm alone, `-- without` the rest.
+//! And we are killed, or overtaken, at each step of a whole job. `cargo test --test chaos -- storm` runs the storm alone,
+//! `-- without` and `-- killed` the rest.
 
 mod ending;
+mod killed;
 mod play;
 mod rig;
 mod stage;
 mod without;
+mod without_jobs;
 
 use std::process::ExitCode;
 use std::sync::Arc;

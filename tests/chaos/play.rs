@@ -9,11 +9,12 @@ use tokio::runtime::Runtime;
 use crate::rig::{self, Rig};
 use crate::stage::Stage;
 use crate::without::{SCRIPTS, Script};
+use crate::{killed, without_jobs};
 
-/// Twice as many as there are scripts.
+/// Twice as many as there are scripts, and those of the killed.
 pub fn trials(runtime: &Arc<Runtime>, shared: &Arc<OnceLock<Rig>>) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for script in SCRIPTS {
+    for script in SCRIPTS.into_iter().chain(without_jobs::SCRIPTS) {
         let script = Arc::new(script);
         for faulty in [true, false] {
             let (runtime, shared, script) = (runtime.clone(), shared.clone(), script.clone());
@@ -26,7 +27,30 @@ pub fn trials(runtime: &Arc<Runtime>, shared: &Arc<OnceLock<Rig>>) -> Vec<Trial>
             }));
         }
     }
+    for case in killed::CASES {
+        let (runtime, shared) = (runtime.clone(), shared.clone());
+        trials.push(Trial::test(
+            format!("killed::{}::{}", case.name, case.step),
+            move || {
+                rig::shared(&runtime, &shared)?;
+                runtime
+                    .block_on(play_killed(&shared, case))
+                    .map_err(|error| Failed::from(format!("{error:#}")))
+            },
+        ));
+    }
     trials
+}
+
+async fn play_killed(rig: &Arc<OnceLock<Rig>>, case: killed::Case) -> Result<()> {
+    let namespace = format!("{}-{}", case.name.replace('_', "-"), case.step);
+    let mut stage = Stage::new(rig, &namespace, None).await?;
+    let judged = match (case.run)(&mut stage, case.step).await {
+        Ok(()) => stage.judge(None).await,
+        Err(error) => Err(error.context("the script")),
+    };
+    stage.clear().await?;
+    judged
 }
 
 async fn play(rig: &Arc<OnceLock<Rig>>, script: &Script, faulty: bool) -> Result<()> {

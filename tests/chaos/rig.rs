@@ -39,6 +39,10 @@ pub fn shared<'a>(runtime: &Runtime, rig: &'a OnceLock<Rig>) -> Result<&'a Rig, 
 impl Rig {
     async fn start() -> Result<Self> {
         let world = World::start(2).await?;
+        // Also on the manager: there it must leave the jobs alone.
+        for cluster in world.clusters() {
+            cluster.start_mpi_operator(&[]).await?;
+        }
         let kubeconfig = world.folder().join("portcullis.kubeconfig");
         let mut portcullis = Portcullis::new(options(Path::new(BINARY), &kubeconfig, world.folder()))?;
         let webhook_url = format!("https://{}", portcullis.webhook());

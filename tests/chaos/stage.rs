@@ -1,6 +1,7 @@
 //! Where the scripted interleavings play: one namespace, one pod `p`, two processes of the faulty build, of which one
 //! may have dropped something. Steps of each can be held back, its watches blinded.
 
+mod jobs;
 mod moves;
 
 use std::path::PathBuf;
@@ -133,8 +134,13 @@ impl Stage {
     /// So `mirror`, which is each write of a status, is held only where nothing but the write that is meant can come: a
     /// process that waits for a worker says so first.
     pub fn hold(&self, who: Who, step: &str) -> Result<()> {
+        self.hold_of(who, step, POD)
+    }
+
+    /// As [`Self::hold`], of an object of this name.
+    pub fn hold_of(&self, who: Who, step: &str, name: &str) -> Result<()> {
         Ok(std::fs::write(
-            self.actor(who).folder.join(format!("hold.{step}.{POD}")),
+            self.actor(who).folder.join(format!("hold.{step}.{name}")),
             "",
         )?)
     }
@@ -152,14 +158,25 @@ impl Stage {
     /// # Errors
     /// The step does not wait.
     pub async fn must_be_held(&self, who: Who, step: &str) -> Result<()> {
+        self.must_be_held_of(who, step, POD).await
+    }
+
+    /// # Errors
+    /// The step of the object of this name does not wait.
+    pub async fn must_be_held_of(&self, who: Who, step: &str, name: &str) -> Result<()> {
+        let file = self.actor(who).folder.join(format!("held.{step}.{name}"));
         let what = format!("{who:?} to come to {step}");
-        self.until(&what, async || Ok(self.held_now(who, step))).await
+        self.until(&what, async || Ok(file.exists())).await
     }
 
     pub fn release(&self, who: Who, step: &str) -> Result<()> {
+        self.release_of(who, step, POD)
+    }
+
+    pub fn release_of(&self, who: Who, step: &str, name: &str) -> Result<()> {
         let folder = &self.actor(who).folder;
-        std::fs::remove_file(folder.join(format!("hold.{step}.{POD}")))?;
-        let _ = std::fs::remove_file(folder.join(format!("held.{step}.{POD}")));
+        std::fs::remove_file(folder.join(format!("hold.{step}.{name}")))?;
+        let _ = std::fs::remove_file(folder.join(format!("held.{step}.{name}")));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod cases_gates;
 mod cases_injected;
 mod cases_jobs;
 mod cases_jobs_kinds;
+mod cases_jobs_many;
 mod cases_jobs_pure;
 mod cases_mirror;
 mod cases_names;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         cases_injected::cases(),
         cases_jobs::cases(),
         cases_jobs_kinds::cases(),
+        cases_jobs_many::cases(),
         cases_jobs_pure::cases(),
         cases_mirror::cases(),
         cases_names::cases(),

@@ -97,6 +97,14 @@ fn phase(kind: &dyn JobKind, job: &Value) -> Phase {
     }
 }
 
+/// Pods that a Job's controller has seen end, and not yet added to a counter.
+const UNCOUNTED: &str = "uncountedTerminatedPods";
+
+fn has_some(lists: &Value) -> bool {
+    let lists = lists.as_object().into_iter().flat_map(|lists| lists.values());
+    lists.filter_map(Value::as_array).any(|list| !list.is_empty())
+}
+
 /// Whether some pod of the job is there or was: kinds count them in many places, but all call them so. Only the pace of
 /// what is shown depends on it.
 fn is_under_way(status: &Value) -> bool {
@@ -104,6 +112,7 @@ fn is_under_way(status: &Value) -> bool {
     match status {
         Value::Object(map) => map.iter().any(|(key, value)| {
             (COUNTERS.contains(&key.as_str()) && value.as_u64().unwrap_or_default() > 0)
+                || (key == UNCOUNTED && has_some(value))
                 || is_under_way(value)
         }),
         Value::Array(list) => list.iter().any(is_under_way),
@@ -130,6 +139,10 @@ mod tests {
         let replicas =
             json!({"replicatedJobsStatus": [{"name": "a", "active": 0}, {"name": "b", "active": 2}]});
         assert_eq!(of(&JobSet, replicas), Phase::Running);
+        // Between its end and its being counted a pod is in no counter.
+        let ending = |pods: Value| json!({"active": 0, "uncountedTerminatedPods": {"succeeded": pods}});
+        assert_eq!(of(&BatchJob, ending(json!(["uid"]))), Phase::Running);
+        assert_eq!(of(&BatchJob, ending(json!([]))), Phase::Waiting);
         let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
         assert_eq!(of(&BatchJob, complete), Phase::Terminal);
     }

@@ -1,4 +1,4 @@
-//! Audit logs -> what each pod went through, by UID.
+//! Audit logs -> what each pod and each whole job went through, by UID.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,16 @@ pub const REMOTE_UID: &str = "portcullis.dev/remote-uid";
 /// The user that the process is.
 pub const ACCOUNT: &str = "system:serviceaccount:portcullis-system:portcullis";
 
-/// One answered request about a pod.
+/// What has copies: pods, and whole jobs of the kinds that the load makes.
+const RESOURCES: [&str; 3] = ["pods", "jobs", "mpijobs"];
+/// How a finished job says so.
+const ENDS: [(&str, &str); 3] = [
+    ("Complete", "Succeeded"),
+    ("Succeeded", "Succeeded"),
+    ("Failed", "Failed"),
+];
+
+/// One answered request about a pod or a job.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub cluster: String,
@@ -40,7 +49,18 @@ impl Event {
         matches!(self.code, 200..=202)
     }
 
-    /// UID of the pod, from the answer only.
+    /// Without the subresource.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        self.resource.split('/').next().unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn is_job(&self) -> bool {
+        self.subject() != "pods"
+    }
+
+    /// UID of the object, from the answer only.
     #[must_use]
     pub fn uid(&self) -> &str {
         let uid = text(&self.answer, "/metadata/uid");
@@ -59,8 +79,18 @@ impl Event {
             .unwrap_or_default()
     }
 
+    /// Whether it is kept from running: a pod by its gate, a job by being suspended.
     #[must_use]
-    pub fn gated(&self) -> bool {
+    pub fn held(&self) -> bool {
+        let suspended = |path| self.answer.pointer(path) == Some(&Value::Bool(true));
+        match self.subject() {
+            "pods" => self.gated(),
+            "mpijobs" => suspended("/spec/runPolicy/suspend"),
+            _ => suspended("/spec/suspend"),
+        }
+    }
+
+    fn gated(&self) -> bool {
         let gates = self
             .answer
             .pointer("/spec/schedulingGates")
@@ -71,9 +101,30 @@ impl Event {
             .any(|gate| text(gate, "/name") == GATE)
     }
 
+    /// Of a job: empty until it ends.
     #[must_use]
     pub fn phase(&self) -> &str {
-        text(&self.answer, "/status/phase")
+        match self.end() {
+            Some((phase, _)) => phase,
+            None if self.is_job() => "",
+            None => text(&self.answer, "/status/phase"),
+        }
+    }
+
+    /// How it ended, and the reason that it gives.
+    fn end(&self) -> Option<(&str, &str)> {
+        if !self.is_job() {
+            let phase = text(&self.answer, "/status/phase");
+            return matches!(phase, "Succeeded" | "Failed")
+                .then(|| (phase, text(&self.answer, "/status/reason")));
+        }
+        let conditions = self.answer.pointer("/status/conditions")?.as_array()?;
+        ENDS.iter().find_map(|(kind, phase)| {
+            let end = conditions.iter().find(|condition| {
+                text(condition, "/type") == *kind && text(condition, "/status") == "True"
+            })?;
+            Some((*phase, text(end, "/reason")))
+        })
     }
 
     /// For people.
@@ -95,7 +146,11 @@ impl Event {
             format!("  {answered:.3} {cluster:9} {user:18} {verb:6} {resource} {name} {code} {uid:.8}");
         if self.took_effect() {
             let commit = self.annotation(REMOTE_UID);
-            let gate = if self.gated() { " gated" } else { "" };
+            let gate = match (self.held(), self.is_job()) {
+                (true, false) => " gated",
+                (true, true) => " suspended",
+                (false, _) => "",
+            };
             let going = if self.answer.pointer("/metadata/deletionTimestamp").is_some() {
                 " terminating"
             } else {
@@ -112,7 +167,7 @@ impl Event {
     }
 }
 
-/// All requests about pods on all clusters, in order of their answers.
+/// All requests about pods and jobs on all clusters, in order of their answers.
 ///
 /// # Errors
 /// A log is unreadable.
@@ -133,16 +188,17 @@ pub fn read(world: &World) -> Result<Vec<Event>> {
 }
 
 fn event(cluster: &str, line: &str) -> Result<Option<Event>> {
-    if !line.contains("\"resource\":\"pods\"") {
-        return Ok(None);
-    }
     let event: Value = serde_json::from_str(line).context("a line of an audit log")?;
-    if text(&event, "/stage") != "ResponseComplete" || text(&event, "/requestURI").contains("dryRun=") {
+    let subject = text(&event, "/objectRef/resource");
+    if !RESOURCES.contains(&subject)
+        || text(&event, "/stage") != "ResponseComplete"
+        || text(&event, "/requestURI").contains("dryRun=")
+    {
         return Ok(None);
     }
     let resource = match text(&event, "/objectRef/subresource") {
-        "" => "pods".to_owned(),
-        subresource => format!("pods/{subresource}"),
+        "" => subject.to_owned(),
+        subresource => format!("{subject}/{subresource}"),
     };
     let user = match text(&event, "/impersonatedUser/username") {
         "" => text(&event, "/user/username"),
@@ -171,17 +227,19 @@ fn event(cluster: &str, line: &str) -> Result<Option<Event>> {
     }))
 }
 
-/// A remote pod from its creation to its end.
+/// A remote pod or job from its creation to its end.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
+    /// `pods`, `jobs`, `mpijobs`.
+    pub subject: String,
     pub cluster: String,
     pub namespace: String,
     pub name: String,
     pub uid: String,
     pub local_uid: String,
-    /// Seen without the gate for the first time.
+    /// Seen without the gate, or not suspended, for the first time.
     pub opened: Option<Timestamp>,
-    /// Got a node.
+    /// Got a node. A job that was opened may have pods at any time: it counts at once.
     pub bound: Option<Timestamp>,
     /// Asked for by whom; the last one is its end, if it is gone.
     pub deletes: Vec<(Timestamp, String)>,
@@ -189,7 +247,7 @@ pub struct Life {
     pub last_delete: Option<Timestamp>,
 }
 
-/// Remote pods by UID.
+/// Remote pods and jobs by UID.
 #[must_use]
 pub fn lives(events: &[Event], manager: &str) -> BTreeMap<String, Life> {
     let mut lives: BTreeMap<String, Life> = BTreeMap::new();
@@ -206,6 +264,7 @@ pub fn lives(events: &[Event], manager: &str) -> BTreeMap<String, Life> {
         let local_uid = event.annotation(LOCAL_UID);
         if !local_uid.is_empty() {
             let life = lives.entry(event.uid().to_owned()).or_insert_with(|| Life {
+                subject: event.subject().to_owned(),
                 cluster: event.cluster.clone(),
                 namespace: event.namespace.clone(),
                 name: event.name.clone(),
@@ -213,8 +272,11 @@ pub fn lives(events: &[Event], manager: &str) -> BTreeMap<String, Life> {
                 local_uid: local_uid.to_owned(),
                 ..Life::default()
             });
-            if !event.gated() {
+            if !event.held() {
                 life.opened.get_or_insert(event.answered);
+                if event.is_job() {
+                    life.bound.get_or_insert(event.answered);
+                }
             }
             if !text(&event.answer, "/spec/nodeName").is_empty() {
                 life.bound.get_or_insert(event.answered);
@@ -233,17 +295,21 @@ pub fn lives(events: &[Event], manager: &str) -> BTreeMap<String, Life> {
 /// What the manager knows of one local UID.
 #[derive(Clone, Debug, Default)]
 pub struct Local {
+    /// `pods`, `jobs`, `mpijobs`.
+    pub subject: String,
     pub name: String,
     pub namespace: String,
     /// Remote UIDs and when the request that committed them came.
     pub commits: BTreeMap<String, Timestamp>,
     /// When its deletion was asked for first.
     pub deleted: Option<Timestamp>,
+    /// By whom.
+    pub deleted_by: String,
     /// When it ended, by whom, with which reason.
     pub ended: Option<(Timestamp, String, String)>,
 }
 
-/// Local pods by UID.
+/// Local pods and jobs by UID.
 #[must_use]
 pub fn locals(events: &[Event], manager: &str) -> BTreeMap<String, Local> {
     let mut locals: BTreeMap<String, Local> = BTreeMap::new();
@@ -252,18 +318,19 @@ pub fn locals(events: &[Event], manager: &str) -> BTreeMap<String, Local> {
         .filter(|event| event.cluster == manager && event.took_effect() && !event.uid().is_empty())
     {
         let local = locals.entry(event.uid().to_owned()).or_default();
+        local.subject = event.subject().to_owned();
         (local.name, local.namespace) = (event.name.clone(), event.namespace.clone());
         if let Some((_, remote)) = event.annotation(REMOTE_UID).split_once('/') {
             local.commits.entry(remote.to_owned()).or_insert(event.received);
         }
-        if event.verb == "delete" {
-            local.deleted.get_or_insert(event.received);
+        if event.verb == "delete" && local.deleted.is_none() {
+            local.deleted = Some(event.received);
+            local.deleted_by.clone_from(&event.user);
         }
-        if matches!(event.phase(), "Succeeded" | "Failed") {
-            let reason = text(&event.answer, "/status/reason").to_owned();
+        if let Some((_, reason)) = event.end() {
             local
                 .ended
-                .get_or_insert((event.received, event.user.clone(), reason));
+                .get_or_insert((event.received, event.user.clone(), reason.to_owned()));
         }
     }
     locals

@@ -1,5 +1,6 @@
 //! The judge: audit logs and live objects -> violations of the promises.
 
+mod jobs;
 mod live;
 
 use std::collections::BTreeSet;
@@ -21,27 +22,28 @@ const ORIGIN: &str = "portcullis.dev/origin";
 /// What can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Two remote pods of one local UID were opened, and the first was not taken back unscheduled before.
+    /// Two remote pods or jobs of one local UID were opened, and the first was not taken back unscheduled before.
     OpenedTwice,
-    /// Two remote pods of one local UID got a node.
+    /// Two remote pods of one local UID got a node, or two remote jobs of one were not suspended.
     BoundTwice,
-    /// Opened before any local pod recorded it.
+    /// Opened, or not suspended, before any local object recorded it.
     OpenedUncommitted,
     /// Two opened remote pods of one name at the same time.
     TwoAtOnce,
-    /// A pod of an opted-in namespace got a node of the manager.
+    /// A pod of an opted-in namespace got a node of the manager, or a pod of a whole job was made there.
     RanOnManager,
-    /// A remote pod with a node was deleted by us though its local pod was neither deleted nor ended.
+    /// A remote pod with a node, or a job that was opened, was deleted by us though its local object was neither deleted
+    /// nor ended; or a local job before its end.
     KilledHealthy,
-    /// A local pod failed though nobody deleted its remote pod.
+    /// A local pod or job failed though nobody deleted its copy.
     FailedWithoutCause,
-    /// The local pod says something else than its remote pod.
+    /// The local pod or job says something else than its copy.
     StatusUntrue,
     /// The local pod was told that a worker is not registered; nobody takes one off while the judge looks.
     WorkerDenied,
-    /// The remote pod was made from another spec than the local pod has.
+    /// The copy was made from another spec than the local pod or job has.
     StaleCopy,
-    /// A pod that is not ours was changed or deleted.
+    /// A pod or job that is not ours was changed or deleted.
     ForeignTouched,
     /// What should run does not.
     NotRunning,
@@ -102,8 +104,10 @@ impl<'a> Checker<'a> {
     pub async fn judge(&mut self) -> Result<Vec<Violation>> {
         let mut violations = self.judge_history()?;
         violations.extend(self.untrue().await?);
+        violations.extend(self.jobs_untrue().await?);
         violations.extend(self.foreign_touched().await?);
         violations.extend(self.not_running().await?);
+        violations.extend(self.jobs_not_running().await?);
         Ok(violations)
     }
 
@@ -123,7 +127,10 @@ impl<'a> Checker<'a> {
         }
         for (uid, local) in &locals {
             history::failed(uid, local, &lives, &mut violations);
+            history::expired(uid, local, &mut violations);
         }
+        history::foreign(&events, manager, &mut violations);
+        history::made_here(&events, manager, &mut violations);
         for event in events
             .iter()
             .filter(|event| event.cluster == manager && event.resource == "pods/binding")
@@ -144,12 +151,13 @@ impl<'a> Checker<'a> {
     /// # Errors
     /// Something is not at rest.
     pub async fn rest(&mut self, all: bool) -> Result<Option<()>> {
-        let mut open = if all {
-            self.not_running().await?
-        } else {
-            Vec::new()
-        };
+        let mut open = Vec::new();
+        if all {
+            open.extend(self.not_running().await?);
+            open.extend(self.jobs_not_running().await?);
+        }
         open.extend(self.untrue().await?);
+        open.extend(self.jobs_untrue().await?);
         match open.first() {
             None => Ok(Some(())),
             Some(first) => bail!("{} open, such as {first}", open.len()),
@@ -183,7 +191,7 @@ impl<'a> Checker<'a> {
         Ok(violations)
     }
 
-    /// Answers when no pod of ours is left anywhere.
+    /// Answers when no pod and no job of ours is left anywhere.
     ///
     /// # Errors
     /// Something is left.
@@ -223,7 +231,9 @@ impl<'a> Checker<'a> {
                 pod: Some(at),
             }
         };
-        Ok(left.into_iter().map(violation).collect())
+        let mut violations: Vec<Violation> = left.into_iter().map(violation).collect();
+        violations.extend(self.jobs_left_over().await?);
+        Ok(violations)
     }
 
     fn events(&self) -> Result<Vec<Event>> {
@@ -257,14 +267,32 @@ impl<'a> Checker<'a> {
         let events = self.events()?;
         let manager = self.world.manager.name();
         let (lives, locals) = (audit::lives(&events, manager), audit::locals(&events, manager));
-        let opened = lives.values().filter(|life| life.opened.is_some()).count();
-        let bound = lives.values().filter(|life| life.bound.is_some()).count();
+        let of = |pods: bool| {
+            let here = locals.values().filter(|local| (local.subject == "pods") == pods);
+            let there: Vec<_> = lives
+                .values()
+                .filter(|life| (life.subject == "pods") == pods)
+                .collect();
+            let opened = there.iter().filter(|life| life.opened.is_some()).count();
+            let bound = there.iter().filter(|life| life.bound.is_some()).count();
+            (here.count(), there.len(), opened, bound)
+        };
+        let (pods, remote_pods, opened, bound) = of(true);
+        let (jobs, remote_jobs, jobs_opened, _) = of(false);
         let taken_back = locals.values().filter(|local| local.commits.len() > 1).count();
+        let failed = |local: &&audit::Local| {
+            let lost = |(_, _, reason): &(_, _, String)| reason.starts_with("RemoteJob");
+            local.ended.as_ref().is_some_and(lost)
+        };
+        let lost = locals.values().filter(failed).count();
+        let ended = locals
+            .values()
+            .filter(|local| local.subject != "pods" && local.ended.is_some());
         Ok(format!(
-            "{} local pods, {} remote pods, {opened} opened, {bound} bound, {taken_back} placed again, {} foreign",
-            locals.len(),
-            lives.len(),
-            self.foreign.len()
+            "{pods} local pods, {remote_pods} remote pods, {opened} opened, {bound} bound, {taken_back} placed again, {} foreign; \
+             {jobs} local jobs, {remote_jobs} remote jobs, {jobs_opened} opened, {} ended, {lost} of them lost",
+            self.foreign.len(),
+            ended.count()
         ))
     }
 }

@@ -1,6 +1,8 @@
-//! What audit logs say of each pod -> violations.
+//! What audit logs say of each pod and job -> violations.
 
 use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use super::audit::{ACCOUNT, Event, Life, Local};
 use super::check::{Kind, Violation};
@@ -45,14 +47,14 @@ pub(super) fn repeated(lives: &BTreeMap<String, Life>, violations: &mut Vec<Viol
 }
 
 pub(super) fn at_once(lives: &BTreeMap<String, Life>, violations: &mut Vec<Violation>) {
-    let mut by_name: BTreeMap<(&str, &str), Vec<&Life>> = BTreeMap::new();
+    let mut by_name: BTreeMap<(&str, &str, &str), Vec<&Life>> = BTreeMap::new();
     for life in lives.values().filter(|life| life.opened.is_some()) {
         by_name
-            .entry((&life.namespace, &life.name))
+            .entry((&life.subject, &life.namespace, &life.name))
             .or_default()
             .push(life);
     }
-    for ((namespace, name), mut opened) in by_name {
+    for ((_, namespace, name), mut opened) in by_name {
         opened.sort_by_key(|life| life.opened);
         for pair in opened.windows(2) {
             if pair[0].last_delete.is_none_or(|end| Some(end) > pair[1].opened) {
@@ -133,7 +135,7 @@ pub(super) fn killed(life: &Life, local: Option<&Local>, violations: &mut Vec<Vi
     }
 }
 
-/// `RemotePodDeleted` is true if somebody else deleted the remote pod, or if it was taken back by a process that
+/// `RemotePodDeleted` and `RemoteJobDeleted` are true if somebody else deleted the remote pod, or if it was taken back by a process that
 /// died before it could clear the commit.
 pub(super) fn failed(
     uid: &str,
@@ -173,3 +175,73 @@ pub(super) fn failed(
         });
     }
 }
+
+/// What somebody else made on a worker is not ours to change.
+pub(super) fn foreign(events: &[Event], manager: &str, violations: &mut Vec<Violation>) {
+    let effective = || {
+        events
+            .iter()
+            .filter(|event| event.cluster != manager && event.took_effect() && !event.uid().is_empty())
+    };
+    let created = effective().filter(|event| event.verb == "create");
+    let makers: BTreeMap<&str, &str> = created.map(|event| (event.uid(), event.user.as_str())).collect();
+    for event in effective().filter(|event| event.user == ACCOUNT) {
+        let Some(maker) = makers.get(event.uid()).filter(|maker| **maker != ACCOUNT) else {
+            continue;
+        };
+        violations.push(Violation {
+            kind: Kind::ForeignTouched,
+            what: format!(
+                "{} {} {}/{} on {}, which {maker} made",
+                event.verb, event.resource, event.namespace, event.name, event.cluster
+            ),
+            pod: Some((event.namespace.clone(), event.name.clone())),
+        });
+    }
+}
+
+/// A pod of a job that should run on a worker as a whole.
+pub(super) fn made_here(events: &[Event], manager: &str, violations: &mut Vec<Violation>) {
+    let made = events.iter().filter(|event| {
+        event.cluster == manager && event.resource == "pods" && event.verb == "create" && event.took_effect()
+    });
+    for event in made {
+        let owners = event
+            .answer
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
+        let of_a_job = |owner: &&Value| owner["kind"] == "Job" || owner["kind"] == "MPIJob";
+        if let Some(owner) = owners.into_iter().flatten().find(of_a_job) {
+            violations.push(Violation {
+                kind: Kind::RanOnManager,
+                what: format!(
+                    "{}/{} of {} {} was made on the manager",
+                    event.namespace, event.name, owner["kind"], owner["name"]
+                ),
+                pod: Some((event.namespace.clone(), event.name.clone())),
+            });
+        }
+    }
+}
+
+/// We delete a job on the manager only in place of its operator, which keeps its TTL after its end.
+pub(super) fn expired(uid: &str, local: &Local, violations: &mut Vec<Violation>) {
+    let ended = local
+        .ended
+        .as_ref()
+        .zip(local.deleted)
+        .is_some_and(|((ended, _, _), deleted)| *ended < deleted);
+    if local.deleted_by == ACCOUNT && !ended {
+        violations.push(Violation {
+            kind: Kind::KilledHealthy,
+            what: format!(
+                "{}/{} {uid} on the manager, before its end",
+                local.namespace, local.name
+            ),
+            pod: Some((local.namespace.clone(), local.name.clone())),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! What users of the manager and people on the workers do meanwhile, whether the process runs or not.
 
+pub mod jobs;
 mod workers;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -32,7 +34,9 @@ pub struct Load<'a> {
     bare: Vec<(usize, String)>,
     deployments: Vec<(usize, String)>,
     sets: Vec<(usize, String)>,
+    jobs: Vec<jobs::Made>,
     foreign: Vec<Foreign>,
+    foreign_jobs: BTreeSet<String>,
     counts: [u32; 4],
     /// `CHAOS_VERBOSE`: what was refused is printed.
     verbose: bool,
@@ -58,6 +62,7 @@ impl<'a> Load<'a> {
                 .create_namespace(namespace, &[("portcullis.dev/dispatch", namespace)])
                 .await?;
             world.manager.grant_edit(USER, namespace).await?;
+            jobs::allow(world, namespace).await?;
             await_gate(world, namespace).await?;
         }
         let mut workers = Vec::new();
@@ -74,7 +79,9 @@ impl<'a> Load<'a> {
             bare: Vec::new(),
             deployments: Vec::new(),
             sets: Vec::new(),
+            jobs: Vec::new(),
             foreign: Vec::new(),
+            foreign_jobs: BTreeSet::new(),
             counts: [0; 4],
             verbose: std::env::var_os("CHAOS_VERBOSE").is_some(),
         })
@@ -100,6 +107,9 @@ impl<'a> Load<'a> {
         if cordoned.is_some_and(|since| since.elapsed() > 12 * SECOND) {
             *cordoned = None;
             return self.heal().await;
+        }
+        if self.dice.happens(35) {
+            return self.act_on_jobs().await;
         }
         let full = self.pods().await? >= MOST_PODS;
         match self.dice.roll(100) {
@@ -291,7 +301,7 @@ impl<'a> Load<'a> {
     /// The manager refused it.
     pub async fn delete_everything(&mut self) -> Result<()> {
         for (namespace, _) in NAMESPACES {
-            for kind in ["deployments,statefulsets", "pods"] {
+            for kind in ["deployments,statefulsets,jobs,mpijobs.kubeflow.org", "pods"] {
                 self.world
                     .manager
                     .kubectl(&["delete", kind, "-n", namespace, "--all", "--wait=false"])
