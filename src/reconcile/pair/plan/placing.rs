@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
-use super::super::observed::{GangsThere, Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, local_target, say, say_in_status, say_refused, target, tell, waiting};
+use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
+use super::{Plan, gang, local_target, say, say_in_status, say_refused, target, tell, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
 use crate::reconcile::faults::{Fault, dropped};
@@ -301,8 +301,8 @@ fn place(
     else {
         return Plan::wait(Duration::from_secs(5));
     };
-    if observed.asks_for_gang && matches!(worker.gangs, GangsThere::NotKnown) {
-        return Plan::wait(Duration::from_secs(1)); // whether its copy is still what it would be made as
+    if let Some(plan) = gang::before_copy(observed, worker) {
+        return plan;
     }
     let ready = copies
         .iter()
