@@ -65,6 +65,8 @@ pub enum GangScheduler {
     Coscheduling,
     /// Volcano.
     Volcano,
+    /// Kubernetes itself, from 1.36 on. Only Jobs of batch/v1.
+    Native,
     /// None: jobs run without a PodGroup.
     None,
 }

@@ -46,7 +46,7 @@ pub struct ManifestsArgs {
     #[arg(long = "config", value_name = "FILE", value_parser = configured)]
     pub kinds: Option<JobKinds>,
     /// The gang scheduler of the worker, for `rbac-worker`: adds what `spec.gang` of its WorkerCluster needs.
-    #[arg(long, value_name = "coscheduling|volcano", value_parser = gang)]
+    #[arg(long, value_name = "coscheduling|volcano|native", value_parser = gang)]
     pub gang: Option<Family>,
 }
 
@@ -162,7 +162,8 @@ pub fn gang(text: &str) -> Result<Family, String> {
     match text {
         "coscheduling" => Ok(Family::Coscheduling),
         "volcano" => Ok(Family::Volcano),
-        _ => Err("write coscheduling or volcano, as spec.gang of the WorkerCluster does".to_owned()),
+        "native" => Ok(Family::Native),
+        _ => Err("write coscheduling, volcano or native, as spec.gang of the WorkerCluster does".to_owned()),
     }
 }
 

@@ -40,6 +40,7 @@ impl GangSetting {
         let family = match gang.scheduler {
             GangScheduler::Coscheduling => Family::Coscheduling,
             GangScheduler::Volcano => Family::Volcano,
+            GangScheduler::Native => Family::Native,
             GangScheduler::None => return None,
         };
         Some(Self {

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{BackEnd, ClusterFacts, Decision, GangSettings, Moment, Notice, Reason, Subject, gang, opt_in};
-use crate::names::{ADOPT_PODGROUP, GANG_SCHEDULING, TRUE};
-use crate::workload::jobs::{Field, GangKind};
+use super::name::copy_name;
+use super::{
+    BackEnd, ClusterFacts, Decision, GangSettings, Moment, NativeVersion, Notice, PodMark, Reason, Subject,
+    gang, opt_in,
+};
+use crate::names::{ADOPT_PODGROUP, ATTEMPT, GANG_SCHEDULING, TRUE};
+use crate::workload::jobs::{BatchJob, Field, GangKind, JobKind as _};
 
 /// Annotations of the local job that its copy keeps: what they ask for is done on the worker.
 const KEPT: [&str; 2] = [GANG_SCHEDULING, ADOPT_PODGROUP];
@@ -54,7 +58,19 @@ impl Maker {
             late_pods_exist: false,
         };
         let marks = match gang(&subject, &self.facts) {
-            Ok(Decision::Gang(gang)) => {
+            Ok(Decision::Gang(mut gang)) => {
+                if let BackEnd::Native(version) = self.back_end {
+                    if !keeps_group(kind, version) {
+                        return Birth::Alone(Notice::new(Reason::GangUnsupported, NO_NATIVE));
+                    }
+                    let text =
+                        |pointer: &str| local.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                    let attempt = annotation(local, ATTEMPT).and_then(Value::as_str);
+                    let job = &gang.pod_group.job;
+                    let name = copy_name(job, text("/metadata/uid"), attempt.unwrap_or_default());
+                    gang.pod_group.born_in = Some(name);
+                    *gang = gang.of_attempt(self.back_end, 0);
+                }
                 let name = gang.marks.group_name(&gang.pod_group.name).to_owned();
                 gang.marks.with_pod_group(name)
             }
@@ -63,6 +79,13 @@ impl Maker {
         };
         match marks.apply(&copy) {
             Ok(mut copy) => {
+                if let Some((field, value)) = marks.pods.as_ref().map(PodMark::field) {
+                    for template in &marks.templates {
+                        if let Some(template) = copy.pointer_mut(template.template.pointer()) {
+                            template["spec"][field] = value.clone();
+                        }
+                    }
+                }
                 // `gangAll` may have made it one.
                 copy["metadata"]["annotations"][GANG_SCHEDULING] = TRUE.into();
                 Birth::Marked {
@@ -85,6 +108,15 @@ impl Maker {
         };
         format!("{} {scheduler}", self.back_end.family())
     }
+}
+
+/// Why a job cannot be in a native group on a worker.
+pub const NO_NATIVE: &str = "on a worker only a Job of batch/v1 can be in a native PodGroup, from Kubernetes 1.36 on: templates of other kinds do not keep schedulingGroup";
+
+/// Whether the templates of this kind keep the native group of their pods.
+#[must_use]
+pub fn keeps_group(kind: &dyn GangKind, version: NativeVersion) -> bool {
+    kind.resource() == BatchJob.resource() && version != NativeVersion::V1alpha1
 }
 
 /// Whether the job asks for a gang, by its policy or its annotation, wherever its pods run.

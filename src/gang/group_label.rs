@@ -32,6 +32,19 @@ pub fn marked<'j>(kind: &dyn GangKind, job: &'j Value) -> Option<(Option<Family>
     })
 }
 
+/// The native group that one of these templates names in its spec, if our marks name it too: no webhook and no policy writes
+/// it there, so it is that of a copy.
+#[must_use]
+pub fn born_in<'j>(sets: &[PodSet<'j>]) -> Option<&'j str> {
+    sets.iter().find_map(|PodSet { template, .. }| {
+        let text = |keys: &[&str]| template.at(keys).text().ok().flatten();
+        let group = text(&["spec", "schedulingGroup", "podGroupName"])?;
+        let is_ours = text(&["metadata", "annotations", GANG_SCHEDULER]) == Some("native")
+            && text(&["metadata", "labels", POD_GROUP]) == Some(group);
+        is_ours.then_some(group)
+    })
+}
+
 /// Edits that take our marks off the templates: the group and the name of its scheduler, which nobody can tell from one
 /// that the user wrote; and apart from them our own label. A class stays: it is the policy's.
 #[must_use]

@@ -141,6 +141,7 @@ pub fn gang(subject: &Subject<'_>, facts: &ClusterFacts) -> Result<Decision, Inv
     let pod_group = PodGroup {
         job: reference,
         name,
+        born_in: group_label::born_in(&sets).map(str::to_owned),
         is_adopted: adopted.is_some(),
         min_member: size.min_member,
         total: size.total,

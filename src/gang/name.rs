@@ -34,6 +34,12 @@ pub fn native_name(job: &JobRef, attempt: u32) -> String {
     hashed(&job.name, LABEL, &format!("{}/{attempt}", job.uid))
 }
 
+/// The name of the native PodGroup of a copy, which has no UID yet: another for every copy of every job.
+#[must_use]
+pub fn copy_name(job: &JobRef, local_uid: &str, attempt: &str) -> String {
+    hashed(&job.name, LABEL, &format!("{local_uid}/{attempt}"))
+}
+
 /// The name of the PodGroup of a job that has only a `generateName` when its templates are marked.
 #[must_use]
 pub fn generated_name(prefix: &str, seed: &str) -> String {

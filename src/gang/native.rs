@@ -83,7 +83,8 @@ pub struct Names {
 /// The names in an attempt to run the job, counted from 0. A new attempt has a new PodGroup.
 #[must_use]
 pub fn names(group: &PodGroup, version: NativeVersion, attempt: u32) -> Names {
-    let fresh = native_name(&group.job, attempt);
+    let fresh = group.born_in.clone();
+    let fresh = fresh.unwrap_or_else(|| native_name(&group.job, attempt));
     let workload = match (version.can_resize(), attempt) {
         (true, _) | (false, 0) => group.job.name.clone(),
         (false, _) => fresh.clone(),

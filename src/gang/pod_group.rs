@@ -15,6 +15,8 @@ pub struct PodGroup {
     pub job: JobRef,
     /// Its name with coscheduling and Volcano; native names are [`super::native::Names`].
     pub name: String,
+    /// The native group that the templates themselves name, if they do: those of a copy, which was born with it.
+    pub born_in: Option<String>,
     /// It is somebody else's and only its name is used: nothing of it is written.
     pub is_adopted: bool,
     /// How many pods must be there at once, from 1 on.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::facts::{GangSettings, NameStyle};
+use super::group_label::born_in;
 use super::marks::{Marks, TemplateMarks};
 use super::name::{generated_name, is_generated, pod_group_name};
 use super::notice::{Notice, Reason};
@@ -141,6 +142,7 @@ pub(super) fn foreign(
             .is_present();
         match (*family == ours, is_chosen) {
             (true, _) if ours != Family::Native && *found == name => {}
+            (true, _) if ours == Family::Native && born_in(sets) == Some(found) => {}
             (false, true) => {
                 return Err(field.invalid(format!("found a group of {family}, but {GANG_SCHEDULER} asks for {ours}; a job has one gang scheduler")));
             }

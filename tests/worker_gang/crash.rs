@@ -8,7 +8,7 @@ use portcullis_testbed::wait_for;
 use crate::case;
 use crate::rig::{At, Case, GROUP, Rig, SOON};
 use crate::starts::{mpi, of};
-use crate::workers::refusing;
+use crate::workers::Refusal;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(
@@ -18,22 +18,23 @@ pub fn cases() -> Vec<Case> {
 
 async fn killed_between_group_and_opening_there_is_one_copy_that_is_opened_once(rig: Arc<Rig>) -> Result<()> {
     let held = "portcullis.dev/uncommitted";
-    let unless = format!("!has(object.metadata.annotations) || '{held}' in object.metadata.annotations");
-    let policy = refusing(
-        "no-opening",
-        "killed",
-        "kubeflow.org",
-        "mpijobs",
-        &unless,
-        "not opened today",
-    );
-    rig.cluster(At::A).apply(&policy).await?;
+    let refusal = Refusal {
+        name: "no-opening",
+        namespace: "killed",
+        resource: ("kubeflow.org", "mpijobs"),
+        unless: &format!("has(object.metadata.annotations) && '{held}' in object.metadata.annotations"),
+        message: "not opened today",
+        probe: mpi("probe", 1, "1"),
+    };
+    refusal.begin(&rig).await?;
     rig.opted_in("killed", "a").await?;
     let group = format!("{GROUP}/train");
     let refused = async || {
         wait_for("an opening to be refused", SOON, async || {
             let log = std::fs::read_to_string(rig.cluster(At::A).folder().join("audit.log"))?;
-            Ok::<_, anyhow::Error>(log.contains("not opened today").then_some(()))
+            let mut lines = log.lines().filter(|line| line.contains("/killed/mpijobs/train?"));
+            let is_refused = lines.any(|line| line.contains(refusal.message));
+            Ok::<_, anyhow::Error>(is_refused.then_some(()))
         })
         .await
     };
@@ -49,15 +50,7 @@ async fn killed_between_group_and_opening_there_is_one_copy_that_is_opened_once(
         rig.pods(At::A, "killed", &of("train")).await?.is_empty(),
         "pods before the opening"
     );
-    rig.kubectl(
-        At::A,
-        &[
-            "delete",
-            "validatingadmissionpolicybinding,validatingadmissionpolicy",
-            "no-opening",
-        ],
-    )
-    .await?;
+    refusal.end(&rig).await?;
     rig.portcullis.lock().await.start().await?;
     rig.await_running("killed", &of("train"), 3).await?;
     ensure!(

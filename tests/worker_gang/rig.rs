@@ -81,7 +81,9 @@ impl Rig {
         );
         manager.start_mpi_operator(&[]).await?;
         manager.install_crds(Crds::TrainingOperator).await?;
+        manager.install_crds(Crds::JobSet).await?;
         a.start_coscheduler().await?;
+        a.start_jobset().await?;
         a.start_mpi_operator(&[]).await?;
         a.start_training_operator(&[]).await?;
         b.install_crds(Crds::MpiOperator).await?;
@@ -118,7 +120,7 @@ impl Rig {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": "operators", "labels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
-            "rules": [{"apiGroups": ["kubeflow.org"], "resources": ["*"], "verbs": ["*"]}],
+            "rules": [{"apiGroups": ["kubeflow.org", "jobset.x-k8s.io"], "resources": ["*"], "verbs": ["*"]}],
         });
         rig.cluster(At::Manager).apply(&role.to_string()).await?;
         Ok(rig)
@@ -232,14 +234,19 @@ impl Rig {
         .await
     }
 
-    /// Waits for an Event of this reason about the manager's object of this name.
+    /// Waits for an Event of this reason about the manager's MPIJob of this name.
     pub async fn await_event(&self, namespace: &str, name: &str, reason: &str) -> Result<String> {
         let object = format!("mpijob/{name}");
+        self.await_event_of(namespace, &object, reason).await
+    }
+
+    /// Waits for an Event of this reason about the manager's object.
+    pub async fn await_event_of(&self, namespace: &str, object: &str, reason: &str) -> Result<String> {
         let uid = self
-            .get(At::Manager, namespace, &object, "{.metadata.uid}")
+            .get(At::Manager, namespace, object, "{.metadata.uid}")
             .await?;
         let selector = format!("--field-selector=involvedObject.uid={uid},reason={reason}");
-        wait_for(&format!("an Event {reason} about {name}"), SOON, async || {
+        wait_for(&format!("an Event {reason} about {object}"), SOON, async || {
             let args = [
                 "get",
                 "events",
@@ -276,6 +283,17 @@ impl Rig {
         })
         .await
         .with_context(|| self.cluster(At::A).log_tails(3))
+    }
+
+    /// Waits until no pod is there, for a test that fills the nodes.
+    pub async fn empty(&self, at: At) -> Result<()> {
+        wait_for("the nodes to be empty", SOON, async || {
+            let pods = self
+                .kubectl(at, &["get", "pods", "--all-namespaces", "-o=name"])
+                .await?;
+            pods.is_empty().then_some(Some(())).context(pods)
+        })
+        .await
     }
 
     /// No pod of the namespace was ever made on the manager.

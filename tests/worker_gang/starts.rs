@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
 
 use crate::case;
-use crate::rig::{At, Case, GROUP, Rig, SOON};
+use crate::rig::{At, Case, GROUP, Rig};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -97,13 +96,7 @@ async fn with_a_node_missing_no_pod_is_bound(rig: Arc<Rig>) -> Result<()> {
     rig.opted_in("node", "a").await?;
     let a = rig.cluster(At::A);
     let missing = a.nodes().pop().context("a node")?;
-    wait_for("the nodes to be empty", SOON, async || {
-        let pods = rig
-            .kubectl(At::A, &["get", "pods", "--all-namespaces", "-o=name"])
-            .await?;
-        pods.is_empty().then_some(Some(())).context(pods)
-    })
-    .await?;
+    rig.empty(At::A).await?;
     rig.kubectl(At::A, &["cordon", &missing]).await?;
     rig.create("node", &mpi("large", 4, "10")).await?;
     rig.create("node", &mpi("small", 1, "1")).await?;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
-use portcullis_testbed::Crds;
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
+use portcullis_testbed::{Crds, wait_for};
+use serde_json::{Value, json};
 
 use crate::case;
-use crate::rig::{At, Case, GROUP, Rig, printed};
+use crate::rig::{At, Case, GROUP, Rig, SOON, printed};
 use crate::starts::{mpi, of};
 
 pub fn cases() -> Vec<Case> {
@@ -107,15 +107,18 @@ async fn a_worker_with_volcano_needs_its_rights_and_gets_its_groups(rig: Arc<Rig
 }
 
 async fn a_group_that_is_refused_is_told_and_lets_the_job_go_in_time(rig: Arc<Rig>) -> Result<()> {
-    let policy = refusing(
-        "no-groups",
-        "refused",
-        "scheduling.x-k8s.io",
-        "podgroups",
-        "false",
-        "no groups today",
-    );
-    rig.cluster(At::A).apply(&policy).await?;
+    let refusal = Refusal {
+        name: "no-groups",
+        namespace: "refused",
+        resource: ("scheduling.x-k8s.io", "podgroups"),
+        unless: "false",
+        message: "no groups today",
+        probe: json!({
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "probe"},
+            "spec": {"minMember": 1},
+        }),
+    };
+    refusal.begin(&rig).await?;
     rig.opted_in("refused", "a").await?;
     rig.create("refused", &mpi("train", 2, "1")).await?;
     rig.await_said("refused", "mpijob/train", "WaitingForPodGroup", "no groups today")
@@ -132,42 +135,67 @@ async fn a_group_that_is_refused_is_told_and_lets_the_job_go_in_time(rig: Arc<Ri
             .await?
             .is_empty()
     );
-    rig.kubectl(
-        At::A,
-        &[
-            "delete",
-            "validatingadmissionpolicybinding,validatingadmissionpolicy",
-            "no-groups",
-        ],
-    )
-    .await
-    .map(drop)
+    refusal.end(&rig).await
 }
 
-/// A policy of a worker that refuses writes in a namespace unless this is true.
-pub fn refusing(
-    name: &str,
-    namespace: &str,
-    group: &str,
-    resource: &str,
-    unless: &str,
-    message: &str,
-) -> String {
-    let rule = json!({
-        "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [resource],
-    });
-    let api_version = "admissionregistration.k8s.io/v1";
-    let namespaces = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
-    let policy = json!({
-        "apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": namespaces},
-            "validations": [{"expression": unless, "message": message}],
-        },
-    });
-    let binding = json!({
-        "apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    });
-    json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]}).to_string()
+/// A policy of worker-a that refuses writes.
+pub struct Refusal<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Where, beside `default`.
+    pub namespace: &'a str,
+    /// API group and plural of what is written.
+    pub resource: (&'a str, &'a str),
+    /// A CEL expression: what is let in.
+    pub unless: &'a str,
+    /// Its words.
+    pub message: &'a str,
+    /// An object that it refuses, in `default`.
+    pub probe: Value,
+}
+
+impl Refusal<'_> {
+    /// Answers once it refuses.
+    pub async fn begin(&self, rig: &Rig) -> Result<()> {
+        let (group, resource) = self.resource;
+        let rule = json!({
+            "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [resource],
+        });
+        let api_version = "admissionregistration.k8s.io/v1";
+        let namespaces = json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["default", self.namespace]},
+        ]});
+        let policy = json!({
+            "apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": self.name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": namespaces},
+                "validations": [{"expression": self.unless, "message": self.message}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": self.name},
+            "spec": {"policyName": self.name, "validationActions": ["Deny"]},
+        });
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
+        let a = rig.cluster(At::A);
+        a.apply(&list.to_string()).await?;
+        let args = ["create", "-n=default", "--dry-run=server", "-f", "-"];
+        let probe = self.probe.to_string();
+        wait_for(&format!("{} to refuse", self.name), SOON, async || {
+            let answer = a.kubectl_with("admin", &args, &probe).await;
+            let is_refused = answer
+                .as_ref()
+                .is_err_and(|error| format!("{error:#}").contains(self.message));
+            is_refused
+                .then_some(Some(()))
+                .with_context(|| format!("{answer:?}"))
+        })
+        .await
+    }
+
+    /// It refuses nothing any more.
+    pub async fn end(&self, rig: &Rig) -> Result<()> {
+        let both = "validatingadmissionpolicybinding,validatingadmissionpolicy";
+        rig.kubectl(At::A, &["delete", both, self.name]).await.map(drop)
+    }
 }

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Birth, Maker, asks};
-use crate::gang::{BackEnd, ClusterFacts, GangSettings, Reason, marked};
+use crate::gang::{
+    BackEnd, ClusterFacts, Decision, GangSettings, Moment, NativeVersion, Reason, Subject, gang, marked,
+};
 use crate::names::{ADOPT_PODGROUP, GANG_SCHEDULING};
 use crate::workload::jobs::{BatchJob, GangKind, MpiJob};
 
@@ -115,4 +117,51 @@ fn who_asks_is_known_before_a_worker_is_chosen() {
     let own = json!({"metadata": {"annotations": {GANG_SCHEDULING: "true"}}, "spec": {"scheduling": {}}});
     check(&BatchJob, &own, false);
     check(&BatchJob, &json!({"metadata": {}}), false);
+}
+
+#[test]
+fn a_native_group_stands_in_the_template_and_is_found_again() {
+    let version = NativeVersion::V1beta1;
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "j", "namespace": "team", "uid": "L1", "labels": {}, "annotations": {GANG_SCHEDULING: "true"}},
+        "spec": {"suspend": true, "parallelism": 2, "template": {"spec": {"containers": [{"name": "m", "image": "x"}]}}},
+    });
+    let born = |local: &Value| match maker(BackEnd::Native(version)).born(&BatchJob, local, local) {
+        Birth::Marked { copy, from } => (copy, from),
+        Birth::Alone(notice) => panic!("{notice}"),
+    };
+    let (mut copy, from) = born(&job);
+    assert_eq!(from, "native scheduling.k8s.io/v1beta1");
+    let named = |copy: &Value| copy["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"].clone();
+    let name = named(&copy);
+    assert_eq!(
+        copy["spec"]["template"]["metadata"]["labels"]["portcullis.dev/pod-group"],
+        name
+    );
+    job["metadata"]["annotations"]["portcullis.dev/attempt"] = "1".into();
+    assert_ne!(named(&born(&job).0), name, "another copy");
+
+    copy["metadata"]["uid"] = "R1".into();
+    let subject = Subject {
+        kind: &BatchJob,
+        job: &copy,
+        back_end: BackEnd::Native(version),
+        moment: Moment::Stored,
+        seed: "",
+        late_pods_exist: false,
+    };
+    let Ok(Decision::Gang(gang)) = gang(&subject, &ClusterFacts::default()) else {
+        panic!("it is a gang");
+    };
+    let objects = subject
+        .back_end
+        .objects(&gang.pod_group, 0, None, &GangSettings::default());
+    assert_eq!(objects[1]["metadata"]["name"], name);
+
+    let mpi = mpi(json!({}));
+    let Birth::Alone(notice) = maker(BackEnd::Native(version)).born(&MpiJob, &mpi, &mpi) else {
+        panic!("its template does not keep the group");
+    };
+    assert_eq!(notice.reason, Reason::GangUnsupported);
 }

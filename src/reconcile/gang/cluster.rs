@@ -165,9 +165,9 @@ impl GangCluster {
         }
     }
 
-    /// Whether the lists that a gang there depends on are complete.
+    /// Whether the lists of groups that a gang there depends on are complete.
     pub fn is_listed(&self) -> bool {
-        self.knows_pods() && self.scope.apis().into_iter().all(|api| self.knows(api))
+        self.scope.apis().into_iter().all(|api| self.knows(api))
     }
 
     /// Placement on a worker depends on it.
@@ -222,9 +222,7 @@ impl GangCluster {
 
     /// Whether the list of pods is complete. Before it, absence means nothing.
     pub(super) fn pods_known(&self, known: bool) {
-        if self.pods_known.swap(known, Ordering::AcqRel) != known && known {
-            self.news();
-        }
+        self.pods_known.store(known, Ordering::Release);
     }
 
     /// Whether absence of pods means anything.

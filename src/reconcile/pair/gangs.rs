@@ -14,8 +14,8 @@ use super::observed::{GangSeen, GangsThere};
 use super::remote::RemoteObject;
 use crate::cluster::fleet::{GangSetting, Member};
 use crate::cluster::worker::Worker;
-use crate::gang::birth::{Maker, asks};
-use crate::gang::{GangSettings, marked};
+use crate::gang::birth::{Maker, NO_NATIVE, asks, keeps_group};
+use crate::gang::{BackEnd, GangSettings, marked};
 use crate::placement::Rejection;
 use crate::reconcile::gang::answers::Answer;
 use crate::reconcile::gang::cluster::GangCluster;
@@ -95,7 +95,7 @@ impl Gangs {
     }
 
     /// Why a job that asks for a gang cannot go there.
-    pub(super) fn rejection(&self, member: &Member) -> Option<Rejection> {
+    pub(super) fn rejection(&self, member: &Member, subject: Subject) -> Option<Rejection> {
         let setting = member.gang.as_ref()?;
         let because = |reason: &str, message: String, settling: bool| {
             Some(Rejection {
@@ -140,9 +140,15 @@ impl Gangs {
         }
         if cluster.served().back_end(setting.family).is_none() {
             let words = format!(
-                "it does not serve {names}, for which spec.gang of its WorkerCluster asks; install that gang scheduler there, or correct the field"
+                "it does not serve {names}, or its pods cannot be in them, for which spec.gang of its WorkerCluster asks; install that gang scheduler there, or correct the field"
             );
             return because("GangUnsupported", words, false);
+        }
+        if let (Some(BackEnd::Native(version)), Some(kind)) =
+            (cluster.served().back_end(setting.family), kind_of(subject))
+            && !keeps_group(kind, version)
+        {
+            return because("GangUnsupported", NO_NATIVE.to_owned(), false);
         }
         if !cluster.is_listed() {
             return because("Syncing", format!("its {names} are being listed"), settling);

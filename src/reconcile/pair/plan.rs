@@ -11,10 +11,11 @@ mod placing;
 
 use std::time::Duration;
 
-use super::local::{Committed, LocalObject, RemoteObject};
+use super::local::{Committed, LocalObject, RemoteObject, Subject};
 use super::manner;
 use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
+use crate::pod::sanitize::{CopyMarks, NamespaceOwner};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
 
@@ -162,6 +163,20 @@ fn local_target(local: &LocalObject) -> LocalTarget {
         key: local.key.clone(),
         uid: local.uid.clone(),
         resource_version: local.resource_version.clone(),
+    }
+}
+
+/// The UID of the worker's namespace is not known before the prepare looked at it; `execute` fills it in.
+fn marks(observed: &Observed) -> CopyMarks<'_> {
+    CopyMarks {
+        origin: &observed.origin,
+        owner: match observed.key.subject {
+            Subject::Pod => Some(NamespaceOwner {
+                name: &observed.key.namespace,
+                uid: "",
+            }),
+            Subject::Job(_) => None, // nobody takes a job for its own by its labels
+        },
     }
 }
 

@@ -364,7 +364,7 @@ fn rejection(
         .verdicts
         .get(cluster)
         .and_then(|verdict| verdict.rejection(now));
-    let ungangable = || gangs.and_then(|gangs| gangs.rejection(member));
+    let ungangable = || gangs.and_then(|gangs| gangs.rejection(member, key.subject));
     let rejection = member.worker.rejection(key.subject, &key.namespace);
     rejection.or_else(ungangable).or(verdict)
 }

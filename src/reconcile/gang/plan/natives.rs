@@ -15,6 +15,9 @@ pub(super) fn attempt(observed: &Observed<'_>, back_end: BackEnd, group: &PodGro
     let BackEnd::Native(version) = back_end else {
         return 0;
     };
+    if group.born_in.is_some() {
+        return 0; // its pods name no other
+    }
     let named = marked(observed.kind, observed.object()).map(|(_, name)| name);
     let fits = |attempt: &u32| {
         let names = native::names(group, version, *attempt);

@@ -11,6 +11,12 @@ use crate::gang::Reason;
 /// Whoever makes the group tells; this is for what was missed.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
+/// As long as it is not known what a copy is born with, nobody knows whether the one that is there is still what it would be.
+pub(super) fn before_copy(observed: &Observed, worker: &WorkerSeen) -> Option<Plan> {
+    let is_unknown = observed.asks_for_gang && matches!(worker.gangs, GangsThere::NotKnown);
+    is_unknown.then(|| Plan::wait(Duration::from_secs(1)))
+}
+
 /// What comes before the copy is opened; none if nothing does.
 pub(super) fn before_open(
     observed: &Observed,

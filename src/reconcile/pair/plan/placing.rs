@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
-use super::super::observed::{GangsThere, Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, local_target, say, say_in_status, say_refused, target, tell, waiting};
+use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
+use super::{Plan, gang, local_target, marks, say, say_in_status, say_refused, target, tell, waiting};
 use crate::placement::{Choice, RootState, choose};
-use crate::pod::sanitize::{CopyMarks, NamespaceOwner, UnreadableLocal};
+use crate::pod::sanitize::UnreadableLocal;
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::Step;
 use crate::words::few;
@@ -301,8 +301,8 @@ fn place(
     else {
         return Plan::wait(Duration::from_secs(5));
     };
-    if observed.asks_for_gang && matches!(worker.gangs, GangsThere::NotKnown) {
-        return Plan::wait(Duration::from_secs(1)); // whether its copy is still what it would be made as
+    if let Some(plan) = gang::before_copy(observed, worker) {
+        return plan;
     }
     let ready = copies
         .iter()
@@ -386,18 +386,4 @@ fn ready_copy(
         .filter(|candidate| allowed(&candidate.name))
         .find(|candidate| copies.iter().any(|(worker, _)| worker.name == candidate.name))
         .map(|candidate| candidate.name.clone())
-}
-
-/// The UID of the worker's namespace is not known before the prepare looked at it; `execute` fills it in.
-fn marks(observed: &Observed) -> CopyMarks<'_> {
-    CopyMarks {
-        origin: &observed.origin,
-        owner: match observed.key.subject {
-            Subject::Pod => Some(NamespaceOwner {
-                name: &observed.key.namespace,
-                uid: "",
-            }),
-            Subject::Job(_) => None, // nobody takes a job for its own by its labels
-        },
-    }
 }
