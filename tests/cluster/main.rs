@@ -18,6 +18,7 @@ mod cases_names;
 mod cases_operators;
 mod cases_placement;
 mod cases_sets;
+mod cases_status;
 mod cases_third;
 mod dispatch;
 mod guard;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         cases_names::cases(),
         cases_placement::cases(),
         cases_sets::cases(),
+        cases_status::cases(),
         cases_third::cases(),
         dispatch::cases(),
         guard::cases(),
