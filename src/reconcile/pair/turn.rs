@@ -124,6 +124,7 @@ impl Turns {
                 return Ok(End::InLine);
             }
             self.metrics.step(
+                observed.key.subject,
                 step.name(),
                 result.as_ref().err().map_or("ok", Failure::name),
                 started.elapsed(),
@@ -194,7 +195,7 @@ impl Turns {
             }
             (Step::Open { .. }, _) => {
                 self.world.memories.change(key, |memory| memory.passing = None);
-                self.metrics.opened();
+                self.metrics.opened(key.subject);
                 End::Again
             }
             (

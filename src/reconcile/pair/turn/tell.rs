@@ -35,7 +35,7 @@ impl Turns {
                 message,
             } => {
                 self.refuse(key, &worker, &reason, &message);
-                self.metrics.refused(&worker);
+                self.metrics.refused(key.subject, &worker);
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, &reason, &format!("{worker}: {message}"));
                 }
