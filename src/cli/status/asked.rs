@@ -1,5 +1,6 @@
 //! What the command line asks for -> a pod, or a job of one of the kinds that run whole (pure).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -67,7 +68,7 @@ pub(super) struct Names {
 /// # Errors
 /// A sentence, if none or several are.
 pub(super) fn kind(kinds: JobKinds, served: &[Names], word: &str) -> Result<&'static dyn JobKind, String> {
-    let found: Vec<_> = kinds
+    let mut found: Vec<_> = kinds
         .iter()
         .filter(|kind| {
             served
@@ -75,6 +76,8 @@ pub(super) fn kind(kinds: JobKinds, served: &[Names], word: &str) -> Result<&'st
                 .any(|names| is_of(*kind, names) && is_called(names, word))
         })
         .collect();
+    // In several versions it is the same objects.
+    found.dedup_by_key(|kind| (kind.resource().group, kind.resource().plural));
     match found[..] {
         [only] => Ok(only),
         [] => Err(nothing(kinds, word)),
@@ -113,7 +116,8 @@ fn nothing(kinds: JobKinds, word: &str) -> String {
                 .iter()
                 .map(|kind| kind.resource().kind.to_lowercase())
                 .collect();
-            allowed.dedup(); // versions of a kind are neighbours
+            let mut told = BTreeSet::new();
+            allowed.retain(|kind| told.insert(kind.clone()));
             format!(
                 "found kind {word:?}, allowed is pod or a kind of jobs that run whole: {} (those of a configuration with --config FILE); for the pods of another workload name only its namespace",
                 allowed.join(", ")
@@ -145,6 +149,28 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::workload::Resource;
+    use crate::workload::jobs::{ConfiguredKind, ManagedBy, Written};
+
+    /// A kind of the configuration with a name that is taken.
+    const OWN: ConfiguredKind = ConfiguredKind {
+        resource: Resource {
+            group: "batch.example.com",
+            version: "v1",
+            plural: "jobs",
+            kind: "Job",
+        },
+        managed_by: ManagedBy {
+            path: &["spec", "managedBy"],
+            local: "",
+        },
+        written: Written::Ours,
+        suspend: &["spec", "suspend"],
+        conditions: &["status", "conditions"],
+        finished: &["Complete"],
+        failed: "Failed",
+        ttl: None,
+    };
 
     #[test]
     fn an_argument_is_a_pod_or_a_job() {
@@ -166,22 +192,23 @@ mod tests {
 
     #[test]
     fn a_kind_is_known_by_any_of_its_names() {
-        for word in ["job", "jobs", "jobs.batch", "job.v1.batch"] {
+        for word in ["jobs.batch", "job.batch", "job.v1.batch"] {
             check(word, expect!["jobs.batch/v1"]);
         }
         for word in ["jobset", "jobsets", "js", "jobset.jobset.x-k8s.io"] {
             check(word, expect!["jobsets.jobset.x-k8s.io/v1alpha2"]);
         }
+        check("jobs.batch.example.com", expect!["jobs.batch.example.com/v1"]);
+        // The first of those that are served.
+        check("mpijob", expect!["mpijobs.kubeflow.org/v2beta1"]);
         check("mpijob.v1.kubeflow.org", expect!["mpijobs.kubeflow.org/v1"]);
     }
 
     #[test]
     fn what_is_no_kind_or_several_is_a_sentence() {
         check(
-            "mpijob",
-            expect![[
-                r#"several kinds match "mpijob"; name one of mpijob.v2beta1.kubeflow.org, mpijob.v1.kubeflow.org"#
-            ]],
+            "job",
+            expect![[r#"several kinds match "job"; name one of job.v1.batch, job.v1.batch.example.com"#]],
         );
         check(
             "tfjobs",
@@ -206,11 +233,12 @@ mod tests {
         };
         let served = [
             names("batch", "v1", "jobs", &["job"]),
+            names("batch.example.com", "v1", "jobs", &["job"]),
             names("jobset.x-k8s.io", "v1alpha2", "jobsets", &["jobset", "js"]),
             names("kubeflow.org", "v2beta1", "mpijobs", &["mpijob"]),
             names("kubeflow.org", "v1", "mpijobs", &["mpijob"]),
         ];
-        let found = kind(JobKinds::BUILT_IN, &served, word);
+        let found = kind(JobKinds::with(vec![OWN]), &served, word);
         let text = found.map_or_else(
             |error| error,
             |kind| format!("{}.{}", kind.resource().plural, kind.resource().api_version()),
