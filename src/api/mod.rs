@@ -4,6 +4,7 @@ mod dispatch_policy;
 mod worker_cluster;
 
 pub use dispatch_policy::{
-    ClusterUse, Colocate, DispatchPolicy, DispatchPolicySpec, DispatchPolicyStatus, Namespaces, Strategy,
+    ClusterUse, Colocate, DispatchPolicy, DispatchPolicySpec, DispatchPolicyStatus, Forward, Namespaces,
+    Strategy,
 };
 pub use worker_cluster::{PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::local::{LocalObject, PairKey, RemoteObject};
-use crate::api::{Colocate, Strategy};
+use crate::api::{Colocate, Forward, Strategy};
 use crate::placement::{Candidate, Rejection};
 
 /// What is seen of one pod, its copies and the rules for them.
@@ -76,6 +76,8 @@ pub struct PolicyRules {
     pub mirror_pod_ips: bool,
 }
 
+    /// What of a job's metadata follows later changes to its copy.
+    pub forward: Forward,
 /// The other objects of the workload.
 #[derive(Clone, Debug, Default)]
 pub struct RootSeen {

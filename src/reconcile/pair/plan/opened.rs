@@ -6,6 +6,7 @@ use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
 use super::{Plan, is_news, local_target, mirror_pod_ips, say_refused, target, tell};
+use crate::job::forward::Allowed;
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -20,7 +21,7 @@ pub(super) fn plan(
     now: &Now,
 ) -> Plan {
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
-    let forward = manner::forward(local, remote)
+    let forward = manner::forward(local, remote, allowed(observed))
         .filter(|_| !remote.terminating)
         .map(|patch| Step::Forward {
             remote: target(worker, remote),
@@ -48,6 +49,17 @@ pub(super) fn plan(
         steps: steps.collect(),
         look_again,
         ..Plan::default()
+    }
+}
+
+/// What the policy says of metadata; nothing follows while there is none.
+fn allowed(observed: &Observed) -> Allowed<'_> {
+    match &observed.policy {
+        PolicySeen::Policy(rules) => Allowed {
+            labels: &rules.forward.labels,
+            annotations: &rules.forward.annotations,
+        },
+        PolicySeen::NotOptedIn | PolicySeen::NotFound(_) => Allowed::default(),
     }
 }
 

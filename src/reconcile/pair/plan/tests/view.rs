@@ -23,7 +23,7 @@ use super::super::super::local::{LocalObject, PairKey, RemoteObject, Subject};
 use super::super::super::observed::{Memory, Now, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
 use super::super::{Plan, plan};
 use super::objects::{self, after};
-use crate::api::{Colocate, Strategy};
+use crate::api::{Colocate, Forward, Strategy};
 use crate::placement::{Candidate, Rejection};
 
 /// What is there, as objects, so that a plan's steps can be applied to it.
@@ -244,6 +244,7 @@ fn rules() -> PolicyRules {
         keep_finished: None,
         create_namespaces: true,
         mirror_pod_ips: false,
+        forward: Forward::default(),
     }
 }
 
