@@ -11,6 +11,7 @@ mod cases_failures;
 mod cases_gates;
 mod cases_injected;
 mod cases_jobs;
+mod cases_jobs_bad_input;
 mod cases_jobs_edits;
 mod cases_jobs_kinds;
 mod cases_jobs_pure;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         cases_gates::cases(),
         cases_injected::cases(),
         cases_jobs::cases(),
+        cases_jobs_bad_input::cases(),
         cases_jobs_edits::cases(),
         cases_jobs_kinds::cases(),
         cases_jobs_pure::cases(),

@@ -346,7 +346,7 @@ fn next(
     rules: &PolicyRules,
 ) -> Result<Option<Step>, UnreadableLocal> {
     Ok(match ready {
-        Some(remote) if remote.gate == Some(Gate::Loose) => None, // its worker dropped `suspend`, and it runs
+        Some(remote) if remote.gate == Some(Gate::Loose) => None, // as good as none
         Some(remote) if remote.source == manner::source(local)? || dropped(Fault::Source) => {
             Some(Step::Commit {
                 local: local_target(local),
