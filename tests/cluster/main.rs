@@ -15,6 +15,7 @@ mod cases_jobs_bad_input;
 mod cases_jobs_edits;
 mod cases_jobs_kinds;
 mod cases_jobs_pure;
+mod cases_jobs_status;
 mod cases_mirror;
 mod cases_names;
 mod cases_operators;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         cases_jobs_edits::cases(),
         cases_jobs_kinds::cases(),
         cases_jobs_pure::cases(),
+        cases_jobs_status::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),

@@ -7,6 +7,7 @@ mod ended;
 mod opened;
 mod orphan;
 mod placing;
+mod unkept;
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use super::observed::{Now, Observed, PolicySeen, WorkerSeen};
 use crate::pod::mirror::Dispatched;
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
+
+pub use self::unkept::gist;
 
 /// The manager's API server refuses what we write on the pod.
 pub const WRITE_REFUSED: &str = "WriteRefused";
@@ -167,7 +170,7 @@ fn local_target(local: &LocalObject) -> LocalTarget {
 /// Why it waits, if that does not stand there yet, or was not told yet.
 fn say(observed: &Observed, local: &LocalObject, dispatched: &Dispatched, now: &Now) -> Option<Step> {
     match manner::takes_condition(local.key.subject) {
-        true => say_in_status(local, dispatched, now),
+        true => unkept::mirror(observed, local, manner::said(local, dispatched, &now.wall)?),
         false => tell(observed, local, dispatched),
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::hearing::{self, Ask};
 use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, gist, plan};
 use super::world::World;
 use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
@@ -183,6 +183,15 @@ impl Turns {
             (Step::ProveLocalGone { uid, .. }, Done::LocalGone { .. }) => {
                 self.world.memories.change(key, |memory| {
                     memory.local_gone.insert(uid.clone());
+                });
+                End::Again
+            }
+            (Step::Mirror { local, patch }, Done::Local(object))
+                if object.resource_version == local.resource_version =>
+            {
+                self.world.memories.change(key, |memory| {
+                    memory.unkept = Some((local.uid.clone(), Arc::new(gist(patch))));
+                    memory.write_refused = None;
                 });
                 End::Again
             }
