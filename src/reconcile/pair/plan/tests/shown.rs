@@ -149,3 +149,20 @@ fn a_status_that_the_manager_refuses_is_not_tried_before_its_pause_is_over() {
     view.workers[0].remote.as_mut().unwrap()["status"]["failed"] = 3.into();
     assert_eq!(view.plan().steps.len(), 1, "another status may be taken");
 }
+
+/// Its end is told before the finalizer goes, but nothing more of it will ever be kept.
+#[test]
+fn what_the_manager_does_not_keep_holds_no_finalizer() {
+    let text = "L terminating committed a/u1; a: -; b: -; u1 ended; u1 is gone";
+    let mut view = View::of(Subject::Job(&BatchJob), text);
+    let plan = view.plan();
+    let [Step::Mirror { local, patch }] = &plan.steps[..] else {
+        panic!("its end: {:?}", plan.steps);
+    };
+    view.memory.unkept = Some((local.uid.clone(), gist(patch).into()));
+    let plan = view.plan();
+    assert!(
+        matches!(plan.steps[..], [Step::ReleaseFinalizer { .. }]),
+        "{plan:?}"
+    );
+}
