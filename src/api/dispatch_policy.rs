@@ -72,7 +72,37 @@ pub struct DispatchPolicySpec {
         .message("write a number and a unit of h, m, s or ms, such as 1h or 0s")
     )]
     pub keep_finished: Option<String>,
+    /// What of a dispatched job's metadata follows later changes to its copy, beside the fields that always do; absent:
+    /// nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Forward>,
 }
+
+/// Keys of metadata that are on the copy of a job what they are on the job, also when they change later: keys, or beginnings
+/// of keys such as `example.com/*`. A listed key that the job lacks is removed from the copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+pub struct Forward {
+    /// Keys of labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 317)))]
+    #[x_kube(
+        validation = Rule::new(FORWARDED).message(FORWARDED_SAYS),
+        merge_strategy = ListMerge::Atomic
+    )]
+    pub labels: Vec<String>,
+    /// Keys of annotations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 317)))]
+    #[x_kube(
+        validation = Rule::new(FORWARDED).message(FORWARDED_SAYS),
+        merge_strategy = ListMerge::Atomic
+    )]
+    pub annotations: Vec<String>,
+}
+
+/// Keys as Kubernetes takes them, or a domain with the beginning of a name; none that a copy never carries.
+const FORWARDED: &str = r"self.all(key, key.matches('^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|[a-z0-9]([-a-z0-9.]*[a-z0-9])?/([A-Za-z0-9][-A-Za-z0-9_.]*)?[*])$') && !key.matches('^(portcullis[.]dev|([-a-z0-9.]+[.])?kueue[.]x-k8s[.]io)/'))";
+const FORWARDED_SAYS: &str = "write keys such as team or example.com/team, or a domain and the beginning of a name such as example.com/* or example.com/team-*; those of portcullis.dev and kueue.x-k8s.io are never forwarded";
 
 /// How the clusters of a policy are ordered for a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,8 @@ mod dispatch_policy;
 mod worker_cluster;
 
 pub use dispatch_policy::{
-    ClusterUse, Colocate, DispatchPolicy, DispatchPolicySpec, DispatchPolicyStatus, Namespaces, Strategy,
+    ClusterUse, Colocate, DispatchPolicy, DispatchPolicySpec, DispatchPolicyStatus, Forward, Namespaces,
+    Strategy,
 };
 pub use worker_cluster::{
     GangScheduler, PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus, WorkerGang,

@@ -2,21 +2,33 @@
 //!
 //! Every patch tests the UID of the remote job. One that may start it tests that it is committed, too.
 
+use std::collections::BTreeSet;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
 use serde_json::{Value, json};
 
 use super::{at, is_suspended, is_uncommitted};
 use crate::names;
+use crate::pod::sanitize::metadata::is_copied;
 use crate::workload::jobs::{FieldPath, JobKind};
 
-/// Keys of metadata that follow the local job after the commit.
+/// Keys of metadata that follow the local job after the commit: keys, or beginnings of keys that end in `*`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allowed<'a> {
     /// Labels.
     pub labels: &'a [String],
     /// Annotations.
     pub annotations: &'a [String],
+}
+
+/// Whether one of these names the key. What a copy never carries is not named by any.
+fn is_listed(listed: &[String], key: &str) -> bool {
+    is_copied(key)
+        && listed.iter().any(|one| match one.strip_suffix('*') {
+            Some(beginning) => key.starts_with(beginning),
+            None => one == key,
+        })
 }
 
 /// Whether the answer to a create, or to a read, shows that the copy cannot run: a schema that lacks the field would have
@@ -70,9 +82,9 @@ pub fn forward(kind: &dyn JobKind, local: &Value, remote: &Value, allowed: Allow
             set(&mut edits, remote, field, at(local, field));
         }
     }
-    for (map, keys) in [("labels", allowed.labels), ("annotations", allowed.annotations)] {
-        for key in keys.iter().filter(|key| !is_ours(key)) {
-            let field = ["metadata", map, key.as_str()];
+    for (map, listed) in [("labels", allowed.labels), ("annotations", allowed.annotations)] {
+        for key in keys_of(local, remote, map).filter(|key| is_listed(listed, key)) {
+            let field = ["metadata", map, key];
             if at(local, &field) != at(remote, &field) {
                 set(&mut edits, remote, &field, at(local, &field));
             }
@@ -92,9 +104,15 @@ pub fn forward(kind: &dyn JobKind, local: &Value, remote: &Value, allowed: Allow
     Some(Patch(operations))
 }
 
-/// Never forwarded, whatever a policy lists.
-fn is_ours(key: &str) -> bool {
-    key.starts_with(names::PREFIX)
+/// The keys of labels or annotations of either job, in order, each once.
+fn keys_of<'j>(local: &'j Value, remote: &'j Value, map: &str) -> impl Iterator<Item = &'j str> {
+    let of = |job: &'j Value| at(job, &["metadata", map]).and_then(Value::as_object);
+    let keys: BTreeSet<&str> = [of(local), of(remote)]
+        .into_iter()
+        .flatten()
+        .flat_map(|map| map.keys().map(String::as_str))
+        .collect();
+    keys.into_iter()
 }
 
 /// Makes the remote job say `value` there; parents that are missing are added with it.

@@ -35,6 +35,7 @@ pub async fn keep(
     let groups = groups(world.kinds);
     let mut tasks = JoinSet::new();
     let mut running: BTreeMap<Subject, CancellationToken> = BTreeMap::new();
+    let mut known = definitions.borrow().clone();
     while !stop.is_cancelled() {
         let pause = match Served::ask(clients.calls.client(), &groups).await {
             Ok(served) => {
@@ -66,7 +67,15 @@ pub async fn keep(
         };
         tokio::select! {
             () = stop.cancelled() => break,
-            Ok(()) = definitions.changed() => tokio::time::sleep(SETTLE).await,
+            Ok(()) = definitions.changed() => {
+                tokio::time::sleep(SETTLE).await;
+                let now = definitions.borrow_and_update().clone();
+                let is_new = |name: &str| known.get(name) != now.get(name);
+                for key in world.memories.forget_statuses(|subject| is_new(&subject.argument())) {
+                    world.queue.add(key);
+                }
+                known = now;
+            }
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -99,7 +99,7 @@ pub fn collection(plural: &str, namespace: &str) -> String {
         "mpijobs" => "apis/kubeflow.org/v2beta1",
         "pytorchjobs" => "apis/kubeflow.org/v1",
         "appwrappers" => "apis/workload.codeflare.dev/v1beta2",
-        "rayjobs" => "apis/ray.io/v1",
+        "rayjobs" | "rayclusters" | "rayservices" => "apis/ray.io/v1",
         "jobsets" => "apis/jobset.x-k8s.io/v1alpha2",
         "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
         "priorityclasses" => "apis/scheduling.k8s.io/v1",

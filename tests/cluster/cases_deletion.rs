@@ -373,7 +373,9 @@ async fn a_terminating_pod_waits_for_its_worker_until_a_person_takes_the_finaliz
     );
     let (_, metrics) = rig.portcullis.lock().await.get("/metrics").await?;
     ensure!(
-        metrics.lines().any(|line| line.contains("orphans 1")),
+        metrics
+            .lines()
+            .any(|line| line.contains("orphans{resource=\"pods\"} 1")),
         "the metric counts it: {metrics}"
     );
     rig.delete(At::A, ns, "pod/one").await?;
@@ -390,7 +392,7 @@ async fn a_terminating_pod_waits_for_its_worker_until_a_person_takes_the_finaliz
         Ok::<_, anyhow::Error>(
             metrics
                 .lines()
-                .any(|line| line.contains("orphans 0"))
+                .any(|line| line.contains("orphans{resource=\"pods\"} 0"))
                 .then_some(()),
         )
     })

@@ -23,11 +23,14 @@ fn definition(fields: Value) -> Value {
     definition_of(["workload.codeflare.dev", "v1beta2", "AppWrapper"], fields)
 }
 
-fn definition_of([group, version, kind]: [&str; 3], fields: Value) -> Value {
+pub fn definition_of([group, version, kind]: [&str; 3], fields: Value) -> Value {
     let singular = kind.to_lowercase();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{singular}s.{group}")},
+        "metadata": {
+            "name": format!("{singular}s.{group}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}, // asked for in groups of k8s.io
+        },
         "spec": {
             "group": group, "scope": "Namespaced",
             "names": {

@@ -282,7 +282,7 @@ async fn the_objects_tell_where_a_pod_runs(rig: Arc<Rig>) -> Result<()> {
     ensure!(condition(&cluster, "Connected")["status"] == "True");
     let (_, metrics) = rig.portcullis.lock().await.get("/metrics").await?;
     ensure!(
-        metrics.contains("pods_opened_total") && metrics.contains("step=\"commit\""),
+        metrics.contains("copies_opened_total{resource=\"pods\"}") && metrics.contains("step=\"commit\""),
         "{metrics}"
     );
     Ok(())

@@ -135,8 +135,14 @@ fn path_of_managed_by(object: &str) -> &'static str {
 
 /// It runs there with so many pods, shows here what it shows there, and has ended here as there.
 async fn runs_there(rig: &Rig, ns: &str, object: &str, pods: usize, done: &str) -> Result<(Value, Value)> {
-    rig.running_there(ns, pods).await?;
+    let running = rig.running_there(ns, pods).await?;
     rig.until_equal(ns, object).await?;
+    let mut names: Vec<&str> = running.iter().map(|pod| text(pod, "/metadata/name")).collect();
+    names.sort_unstable();
+    ensure!(
+        rig.listed_pods(ns, object).await? == names,
+        "portcullis status lists others"
+    );
     let (local, remote) = (
         rig.seen(At::Manager, ns, object).await?,
         rig.seen(At::A, ns, object).await?,

@@ -11,14 +11,18 @@ mod cases_failures;
 mod cases_gates;
 mod cases_injected;
 mod cases_jobs;
+mod cases_jobs_bad_input;
+mod cases_jobs_edits;
 mod cases_jobs_kinds;
 mod cases_jobs_many;
 mod cases_jobs_pure;
+mod cases_jobs_status;
 mod cases_mirror;
 mod cases_names;
 mod cases_operators;
 mod cases_placement;
 mod cases_sets;
+mod cases_status;
 mod cases_third;
 mod dispatch;
 mod guard;
@@ -46,13 +50,17 @@ fn main() -> ExitCode {
         cases_gates::cases(),
         cases_injected::cases(),
         cases_jobs::cases(),
+        cases_jobs_bad_input::cases(),
+        cases_jobs_edits::cases(),
         cases_jobs_kinds::cases(),
         cases_jobs_many::cases(),
         cases_jobs_pure::cases(),
+        cases_jobs_status::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),
         cases_sets::cases(),
+        cases_status::cases(),
         cases_third::cases(),
         dispatch::cases(),
         guard::cases(),

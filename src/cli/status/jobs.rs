@@ -30,8 +30,7 @@ pub struct JobLine {
 }
 
 /// Those of these namespaces. What cannot be read is said on the standard error.
-pub(super) async fn read(client: &Client, namespaces: &[String]) -> Vec<JobLine> {
-    let kinds = JobKinds::BUILT_IN;
+pub(super) async fn read(client: &Client, kinds: JobKinds, namespaces: &[String]) -> Vec<JobLine> {
     let groups: Vec<&str> = kinds.iter().map(|kind| kind.resource().group).collect();
     let served = match Served::ask(client, &groups).await {
         Ok(served) => served,
@@ -59,9 +58,43 @@ pub(super) async fn read(client: &Client, namespaces: &[String]) -> Vec<JobLine>
 
 /// The line of a job; none if it is not ours.
 fn line(kind: &dyn JobKind, job: &Value) -> Option<JobLine> {
-    if claim(kind, job) != Claim::Ours {
-        return None;
+    (claim(kind, job) == Claim::Ours).then(|| told(kind, job))
+}
+
+/// What is to be said of a job, whoever runs it.
+pub(super) fn told(kind: &dyn JobKind, job: &Value) -> JobLine {
+    match claim(kind, job) {
+        Claim::Ours => of_ours(kind, job),
+        Claim::Local => of_others(
+            kind,
+            job,
+            (
+                "RunsHere",
+                "its managedBy does not name Portcullis: its operator on this cluster runs it",
+            ),
+        ),
+        Claim::Foreign(other) => of_others(
+            kind,
+            job,
+            (
+                "Foreign",
+                &format!("its managedBy is {other:?}: that dispatcher runs it"),
+            ),
+        ),
     }
+}
+
+fn of_others(kind: &dyn JobKind, job: &Value, (state, message): (&'static str, &str)) -> JobLine {
+    JobLine {
+        state,
+        cluster: None,
+        reason: String::new(),
+        message: message.to_owned(),
+        ..of_ours(kind, job)
+    }
+}
+
+fn of_ours(kind: &dyn JobKind, job: &Value) -> JobLine {
     let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let annotation = |key: &str| job.pointer("/metadata/annotations")?.get(key)?.as_str();
     let conditions = kind
@@ -75,7 +108,7 @@ fn line(kind: &dyn JobKind, job: &Value) -> Option<JobLine> {
         .find(|condition| condition["type"] == names::DISPATCHED);
     let said = |key: &str| ours.and_then(|ours| ours[key].as_str()).unwrap_or_default();
     let (cluster, takes_condition) = (annotation(names::CLUSTER), kind.dispatch().takes_condition);
-    Some(JobLine {
+    JobLine {
         namespace: text("/metadata/namespace").to_owned(),
         job: format!("{} {}", kind.resource().kind, text("/metadata/name")),
         state: match cluster {
@@ -92,7 +125,7 @@ fn line(kind: &dyn JobKind, job: &Value) -> Option<JobLine> {
         }
         .to_owned(),
         cluster: cluster.map(str::to_owned),
-    })
+    }
 }
 
 impl JobLine {
@@ -152,5 +185,21 @@ mod tests {
         assert_eq!(line(&RayJob, &job(kueues.clone(), json!({}))), None);
         let ours = line(&RayJob, &job(kueues, json!({names::DISPATCHED_BY: names::GATE}))).unwrap();
         assert!(ours.message.contains("see its Events"), "{ours:?}");
+    }
+
+    #[test]
+    fn whoever_asks_for_a_job_of_somebody_else_is_told_who_runs_it() {
+        let cells = |managed_by: &str| {
+            let job = json!({"metadata": {"namespace": "n", "name": "j"}, "spec": {"managedBy": managed_by}});
+            told(&BatchJob, &job).cells().join(" | ")
+        };
+        assert_eq!(
+            cells("kubernetes.io/job-controller"),
+            "n | Job j | RunsHere | - | its managedBy does not name Portcullis: its operator on this cluster runs it"
+        );
+        assert_eq!(
+            cells("example.com/x"),
+            "n | Job j | Foreign | - | its managedBy is \"example.com/x\": that dispatcher runs it"
+        );
     }
 }

@@ -1,13 +1,13 @@
 //! What was read from the clusters -> what people are told (pure).
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde::Serialize;
 
 use super::gangs::GangLine;
 use super::jobs::JobLine;
+use super::orphan::OrphanLine;
+use super::remote_pods::RemotePodLine;
 use crate::names;
 
 /// The whole answer; also the form of `-o yaml` and `-o json`.
@@ -23,9 +23,12 @@ pub struct Report {
     pub ungated: Vec<UngatedLine>,
     /// Whole jobs that are dispatched or wait for it.
     pub jobs: Vec<JobLine>,
+    /// Pods of the one job that was asked for, on its worker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remote_pods: Vec<RemotePodLine>,
     /// Jobs of the namespaces that ask for gangs.
     pub gangs: Vec<GangLine>,
-    /// Open remote pods whose local pod is gone.
+    /// Open remote pods whose local pod is gone, and copies of jobs whose job is gone or not ours.
     pub orphans: Vec<OrphanLine>,
     /// Namespaces on workers that portcullis created; they stay.
     pub created_namespaces: Vec<CreatedNamespace>,
@@ -64,19 +67,6 @@ pub struct UngatedLine {
     pub phase: String,
     /// Why it is not gated.
     pub why: &'static str,
-}
-
-/// An open remote pod whose local pod is gone.
-#[derive(Debug, Serialize, PartialEq, Eq)]
-pub struct OrphanLine {
-    /// The WorkerCluster.
-    pub cluster: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub pod: String,
-    /// Removes it.
-    pub remove: String,
 }
 
 /// A namespace that was created on a worker.
@@ -153,29 +143,6 @@ pub fn ungated_line(pod: &Pod, opted_in: bool) -> UngatedLine {
     }
 }
 
-/// The line of a remote pod, if it is an orphan: open, and none of the living local pods made it.
-pub fn orphan_line(cluster: &str, remote: &Pod, living: &BTreeSet<String>) -> Option<OrphanLine> {
-    let local_uid = remote
-        .annotations()
-        .get(names::LOCAL_UID)
-        .filter(|uid| !uid.is_empty())?;
-    let gates = remote
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.scheduling_gates.as_ref());
-    let uncommitted = gates.is_some_and(|gates| gates.iter().any(|gate| gate.name == names::UNCOMMITTED));
-    if living.contains(local_uid) || uncommitted {
-        return None;
-    }
-    let (namespace, pod) = (remote.namespace().unwrap_or_default(), remote.name_any());
-    Some(OrphanLine {
-        remove: format!("kubectl --context {cluster} --namespace {namespace} delete pod {pod}"),
-        cluster: cluster.to_owned(),
-        namespace,
-        pod,
-    })
-}
-
 impl Report {
     /// Aligned columns, one part after the other; parts without lines are left out.
     pub fn table(&self) -> String {
@@ -223,20 +190,22 @@ impl Report {
         );
         let jobs = self.jobs.iter().map(JobLine::cells);
         part(&mut out, "Whole jobs:", JobLine::COLUMNS, jobs);
+        let remote = self.remote_pods.iter().map(RemotePodLine::cells);
+        part(&mut out, "Pods on its worker:", RemotePodLine::COLUMNS, remote);
         let gangs = self.gangs.iter().map(GangLine::cells);
         part(&mut out, "Gangs:", GangLine::COLUMNS, gangs);
         let orphans = self.orphans.iter().map(|line| {
             [
                 line.cluster.clone(),
                 line.namespace.clone(),
-                line.pod.clone(),
+                format!("{} {}", line.kind, line.name),
                 line.remove.clone(),
             ]
         });
         part(
             &mut out,
-            "Orphans, running on workers without a pod here:",
-            ["CLUSTER", "NAMESPACE", "POD", "REMOVE WITH"],
+            "Orphans, on workers without their pod or job here:",
+            ["CLUSTER", "NAMESPACE", "OBJECT", "REMOVE WITH"],
             orphans,
         );
         let created = self
@@ -278,9 +247,16 @@ fn part<const COLUMNS: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
+
     use expect_test::expect;
     use serde_json::json;
+
+    use super::super::jobs::told;
+    use super::super::orphan::orphan_line;
+    use super::super::remote_pods;
+    use super::*;
+    use crate::workload::jobs::BatchJob;
 
     fn pod(value: serde_json::Value) -> Pod {
         serde_json::from_value(value).unwrap()
@@ -312,9 +288,9 @@ mod tests {
 
             On its worker: kubectl --context worker-a --namespace shop logs web-0
 
-            Orphans, running on workers without a pod here:
-            CLUSTER    NAMESPACE   POD   REMOVE WITH
-            worker-b   shop        old   kubectl --context worker-b --namespace shop delete pod old
+            Orphans, on workers without their pod or job here:
+            CLUSTER    NAMESPACE   OBJECT    REMOVE WITH
+            worker-b   shop        Pod old   kubectl --context worker-b --namespace shop delete pod old
         "#]]
         .assert_eq(&report.table());
         report.pods.push(pod_line(&waiting));
@@ -326,12 +302,28 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_gated_copy_nor_that_of_a_living_pod_is_an_orphan() {
-        let open = json!({"metadata": {"name": "p", "annotations": {"portcullis.dev/local-uid": "u"}}});
-        assert!(orphan_line("w", &pod(open.clone()), &BTreeSet::from(["u".to_owned()])).is_none());
-        let mut gated = open;
-        gated["spec"] =
-            json!({"containers": [], "schedulingGates": [{"name": "portcullis.dev/uncommitted"}]});
-        assert!(orphan_line("w", &pod(gated), &BTreeSet::new()).is_none());
+    fn one_job_is_shown_with_its_pods_on_the_worker() {
+        let pod = pod(json!({
+            "metadata": {"namespace": "shop", "name": "train-0"}, "spec": {"containers": [], "nodeName": "node-1"},
+            "status": {"phase": "Running"},
+        }));
+        let job = json!({
+            "metadata": {"namespace": "shop", "name": "train", "annotations": {"portcullis.dev/cluster": "worker-a"}},
+            "spec": {"managedBy": "portcullis.dev/multikueue"},
+        });
+        let report = Report {
+            jobs: vec![told(&BatchJob, &job)],
+            remote_pods: vec![remote_pods::line("worker-a", &pod)],
+            ..Report::default()
+        };
+        expect![[r#"
+            Whole jobs:
+            NAMESPACE   JOB         STATE        CLUSTER    WHERE AND WHY
+            shop        Job train   Dispatched   worker-a   not looked at yet, or Portcullis does not run
+
+            Pods on its worker:
+            POD       PHASE     CLUSTER    NODE     RESTARTS   LOGS
+            train-0   Running   worker-a   node-1   0          kubectl --context worker-a --namespace shop logs train-0
+        "#]].assert_eq(&report.table());
     }
 }

@@ -7,7 +7,13 @@ use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use std::collections::BTreeSet;
+
+use super::orphan::OrphanLine;
+use super::workers::{foreign_note, without_foreign};
 use super::*;
+use crate::names;
+use crate::words::chain;
 
 #[derive(Parser)]
 struct Line {
@@ -117,7 +123,8 @@ async fn a_namesake_where_no_pods_of_ours_are_accepted_is_no_orphan() {
     let line = |namespace: &str| OrphanLine {
         cluster: "worker-a".to_owned(),
         namespace: namespace.to_owned(),
-        pod: "one".to_owned(),
+        kind: "Pod".to_owned(),
+        name: "one".to_owned(),
         remove: String::new(),
     };
     let api = ClusterApi::new(manager());
@@ -140,36 +147,15 @@ async fn a_namesake_where_no_pods_of_ours_are_accepted_is_no_orphan() {
 }
 
 #[test]
-fn an_argument_that_is_no_pod_is_refused() {
-    for (text, name) in [
-        ("one", "one"),
-        ("pod/one", "one"),
-        ("pods/one", "one"),
-        ("po/one", "one"),
-    ] {
-        assert_eq!(pod_name(text).as_deref(), Ok(name));
-    }
-    for text in [
-        "deployment/web",
-        "deploy/web",
-        "pod/",
-        "",
-        "/",
-        "shop/pod/one",
-        "pod/a/b",
-    ] {
-        let error = pod_name(text).unwrap_err();
-        assert!(
-            error.starts_with(&format!("found {text:?}, allowed is pod/NAME or NAME")),
-            "{error}"
-        );
-    }
-    for both in [
+fn arguments_that_do_not_go_together_are_refused() {
+    for wrong in [
         &["status", "-A", "-n", "shop"][..],
         &["status", "one"],
+        &["status", "job/one"],
+        &["status", "-n", "shop", "a/b/c"],
         &["status", "-n", ""],
     ] {
-        assert!(Line::try_parse_from(both).is_err(), "{both:?}");
+        assert!(Line::try_parse_from(wrong).is_err(), "{wrong:?}");
     }
 }
 

@@ -122,8 +122,8 @@ fn an_edit_reaches_the_worker() {
         expect![[r#"
             {"op":"test","path":"/metadata/uid","value":"remote-uid"}
             {"op":"test","path":"/metadata/annotations","value":{"portcullis.dev/gang-scheduling":"true","portcullis.dev/local-uid":"local-uid"}}
-            {"op":"add","path":"/metadata/labels/team","value":"a"}
             {"op":"remove","path":"/metadata/labels/gone"}
+            {"op":"add","path":"/metadata/labels/team","value":"a"}
             {"op":"add","path":"/metadata/annotations/example.com~1note","value":"n"}
         "#]],
     );
@@ -148,4 +148,26 @@ fn an_edit_reaches_the_worker() {
         &remote(job, ended),
         expect!["nothing"],
     );
+}
+
+#[test]
+fn a_listed_beginning_covers_all_that_begin_so_and_nothing_that_a_copy_never_carries() {
+    let job = kind("Job");
+    let here = json!({"metadata": {"labels": {
+        "example.com/team": "a", "example.com.evil/team": "b", "kueue.x-k8s.io/queue-name": "q", names::ATTEMPT: "7",
+    }}});
+    let there = json!({"metadata": {"labels": {"example.com/gone": "x", names::ORIGIN: "o"}}});
+    let listed = ["example.com/*", "kueue.x-k8s.io/*", "portcullis.dev/*"].map(str::to_owned);
+    let allowed = Allowed {
+        labels: &listed,
+        annotations: &listed,
+    };
+    let (here, mut there) = (local(job, here), remote(job, there));
+    let patch = forward(job, &here, &there, allowed).unwrap();
+    json_patch::patch(&mut there, &patch).unwrap();
+    assert_eq!(
+        there["metadata"]["labels"],
+        json!({"example.com/team": "a", names::ORIGIN: "o"})
+    );
+    assert_eq!(forward(job, &here, &there, allowed), None);
 }

@@ -112,6 +112,17 @@ fn reason_to_drop(field: &str) -> &'static str {
     })
 }
 
+/// Why a label or annotation with this key is not copied; none if it is.
+fn dropped(key: &str) -> Option<&'static str> {
+    let covers = |(keys, _): &&(&[Key], &'static str)| keys.iter().any(|dropped| dropped.covers(key));
+    DROPPED_KEYS.iter().find(covers).map(|(_, reason)| *reason)
+}
+
+/// Whether a copy carries labels and annotations with this key.
+pub(crate) fn is_copied(key: &str) -> bool {
+    dropped(key).is_none()
+}
+
 fn keep_keys(
     copy: &mut Map<String, Value>,
     field: &str,
@@ -124,11 +135,8 @@ fn keep_keys(
     }
     let mut kept = Map::new();
     for (key, value) in object(Some(value), path)? {
-        let dropped = DROPPED_KEYS
-            .iter()
-            .find(|(keys, _)| keys.iter().any(|dropped| dropped.covers(key)));
-        match dropped {
-            Some((_, reason)) => log.dropped(format_args!("{path}[{key}]"), reason),
+        match dropped(key) {
+            Some(reason) => log.dropped(format_args!("{path}[{key}]"), reason),
             None => _ = kept.insert(key.clone(), value.clone()),
         }
     }

@@ -10,6 +10,7 @@ use crate::cluster::api::{CallError, Preconditions};
 use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::space::NotUsable;
 use crate::cluster::worker::{Connection, Worker};
+use crate::job::{Claim, claim};
 use crate::pod::sanitize::{NamespaceOwner, set_owner};
 use crate::reconcile::pair::local::{Gate, PairKey, RemoteObject, Subject};
 use crate::reconcile::step::LocalTarget;
@@ -56,15 +57,14 @@ impl Executor {
         }
     }
 
-    /// A copy that is not suspended though it was created so runs without anybody having recorded it: its worker does not
-    /// know the field. It goes, and that worker gets no other one.
+    /// A copy that cannot stay as it was made goes, and that worker gets no other one for a while.
     async fn held(&self, connection: &Connection, made: Done) -> Result<Done, Failure> {
         let Done::Remote { worker, object } = &made else {
             return Ok(made);
         };
-        if object.gate != Some(Gate::Loose) {
+        let Some((reason, message)) = unfit(object) else {
             return Ok(made);
-        }
+        };
         let only = Preconditions {
             uid: &object.uid,
             resource_version: None,
@@ -77,11 +77,8 @@ impl Executor {
         match deleted {
             Ok(_) | Err(CallError::Answered { code: 404 | 409, .. }) => Err(Failure::Refused {
                 worker: worker.clone(),
-                reason: "SuspendNotSupported".to_owned(),
-                message: format!(
-                    "{} there do not keep suspend, so a copy would run before it is recorded; install a newer version of the kind there",
-                    object.key.subject.argument()
-                ),
+                reason: reason.to_owned(),
+                message,
             }),
             Err(error) => Err(unavailable(worker, &error)),
         }
@@ -115,6 +112,34 @@ impl Executor {
             Err(error) => Err(unavailable(name, &error)),
         }
     }
+}
+
+/// Why a copy that its worker took is none, if so. One that is not suspended though it was created so runs without anybody
+/// having recorded it: its worker does not know the field. One that names a manager again would not be run by its
+/// worker's operator, or be handed on from there (R56).
+fn unfit(made: &RemoteObject) -> Option<(&'static str, String)> {
+    let Subject::Job(kind) = made.key.subject else {
+        return None;
+    };
+    if made.gate != Some(Gate::Loose) {
+        return None;
+    }
+    let job = serde_json::from_str(&made.json).unwrap_or_default();
+    let manager = match claim(kind, &job) {
+        Claim::Local => {
+            let message = format!(
+                "{} there do not keep suspend, so a copy would run before it is recorded; install a newer version of the kind there",
+                made.key.subject.argument()
+            );
+            return Some(("SuspendNotSupported", message));
+        }
+        Claim::Ours => "Portcullis",
+        Claim::Foreign(other) => other,
+    };
+    let message = format!(
+        "something there writes managedBy of a copy, so that it would be run by {manager} and not by the operator there; namespaces that take copies are not opted in to any dispatcher on the worker"
+    );
+    Some(("ManagedByWritten", message))
 }
 
 pub(super) fn not_usable_failure(worker: &Arc<str>, not_usable: NotUsable) -> Failure {

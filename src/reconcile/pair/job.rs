@@ -70,7 +70,10 @@ pub(super) fn remote(kind: &'static dyn JobKind, json: Arc<str>) -> Result<Remot
         },
         uid: metadata.uid.into(),
         resource_version: metadata.resource_version.into(),
-        gate: match (is_uncommitted(&job), is_held(kind, &job)) {
+        gate: match (
+            is_uncommitted(&job),
+            is_held(kind, &job) && is_of_its_worker(kind, &job),
+        ) {
             (true, true) => Some(Gate::Suspended),
             (true, false) => Some(Gate::Loose),
             (false, _) => None,
@@ -83,6 +86,11 @@ pub(super) fn remote(kind: &'static dyn JobKind, json: Arc<str>) -> Result<Remot
         phase,
         json,
     })
+}
+
+/// Whether the operator of its worker runs it: nothing there wrote `managedBy` into it again (R56).
+fn is_of_its_worker(kind: &dyn JobKind, job: &Value) -> bool {
+    matches!(claim(kind, job), Claim::Local)
 }
 
 fn meta(job: &Value) -> Result<Meta, serde_json::Error> {
@@ -181,6 +189,14 @@ mod tests {
         assert_eq!(gate(uncommitted.clone(), json!(true)), Some(Gate::Suspended));
         assert_eq!(gate(uncommitted.clone(), json!(false)), Some(Gate::Loose));
         assert_eq!(gate(uncommitted, json!(null)), Some(Gate::Loose));
+        let remarked = json!({
+            "metadata": {
+                "name": "j", "namespace": "n", "uid": "u", "annotations": {names::UNCOMMITTED: names::TRUE},
+            },
+            "spec": {"suspend": true, "managedBy": names::GATE},
+        });
+        let remarked = remote(&BatchJob, remarked.to_string().into()).unwrap();
+        assert_eq!(remarked.gate, Some(Gate::Loose), "nobody there would run it");
         assert_eq!(
             gate(json!({}), json!(true)),
             None,

@@ -167,12 +167,12 @@ pub(super) fn stage(remote: &RemoteObject) -> &'static str {
 }
 
 /// The JSON patch that takes over what the user changed of the local object since; none if nothing differs.
-pub(super) fn forward(local: &LocalObject, remote: &RemoteObject) -> Option<Value> {
+pub(super) fn forward(local: &LocalObject, remote: &RemoteObject, allowed: Allowed<'_>) -> Option<Value> {
     match local.key.subject {
         Subject::Pod => None, // the guard refuses all changes of a committed pod
         Subject::Job(kind) => {
             let (local, remote) = (json(&local.json), json(&remote.json));
-            let patch = forward::forward(kind, &local, &remote, Allowed::default())?;
+            let patch = forward::forward(kind, &local, &remote, allowed)?;
             Some(json!(patch))
         }
     }

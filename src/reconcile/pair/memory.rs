@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::local::PairKey;
+use super::local::{PairKey, Subject};
 use super::observed::Memory;
 
 /// The memory of every pair that has something to remember.
@@ -37,6 +37,18 @@ impl Memories {
         for memory in self.0.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
             memory.verdicts.clear();
         }
+    }
+
+    /// The schema of these has changed: what was not kept, or refused, may be taken now. Answers of which pairs there is any.
+    pub fn forget_statuses(&self, changed: impl Fn(Subject) -> bool) -> Vec<PairKey> {
+        let mut memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_these = memories.iter_mut().filter(|(key, _)| changed(key.subject));
+        of_these
+            .filter_map(|(key, memory)| {
+                let (unkept, refused) = (memory.unkept.take(), memory.refused.take());
+                (unkept.is_some() || refused.is_some()).then(|| key.clone())
+            })
+            .collect()
     }
 
     /// Nothing is left of the pair.
@@ -88,7 +100,6 @@ impl Deciders {
 
 #[cfg(test)]
 mod tests {
-    use super::super::local::Subject;
     use super::*;
 
     #[test]

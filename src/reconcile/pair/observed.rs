@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::local::{LocalObject, PairKey, RemoteObject};
-use crate::api::{Colocate, Strategy};
+use crate::api::{Colocate, Forward, Strategy};
 use crate::gang::birth::Maker;
 use crate::placement::{Candidate, Rejection};
 
@@ -117,6 +119,8 @@ pub struct PolicyRules {
     pub create_namespaces: bool,
     /// Show the worker's IPs.
     pub mirror_pod_ips: bool,
+    /// What of a job's metadata follows later changes to its copy.
+    pub forward: Forward,
 }
 
 /// The other objects of the workload.
@@ -157,6 +161,23 @@ pub struct Memory {
     pub write_refused: Option<String>,
     /// What was told by Events alone.
     pub told: Option<Told>,
+    /// UID of the local object, and the last status that the manager's API server took without keeping anything of it.
+    pub unkept: Option<(Arc<str>, Arc<Value>)>,
+    /// The last status of an open copy that it refused.
+    pub refused: Option<RefusedStatus>,
+}
+
+/// A status that the manager's API server refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedStatus {
+    /// UID of the local object.
+    pub uid: Arc<str>,
+    /// What it said.
+    pub gist: Arc<Value>,
+    /// When the same may be tried again, whatever happens meanwhile.
+    pub until: Instant,
+    /// How often in a row it was refused before; the pause doubles.
+    pub before: u32,
 }
 
 /// What people were told of a local object whose status has no place for our condition.

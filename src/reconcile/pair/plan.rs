@@ -8,6 +8,7 @@ mod gang;
 mod opened;
 mod orphan;
 mod placing;
+mod unkept;
 
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use crate::pod::mirror::Dispatched;
 use crate::pod::sanitize::{CopyMarks, NamespaceOwner};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
+
+pub use self::unkept::gist;
 
 /// The manager's API server refuses what we write on the pod.
 pub const WRITE_REFUSED: &str = "WriteRefused";
@@ -183,7 +186,7 @@ fn marks(observed: &Observed) -> CopyMarks<'_> {
 /// Why it waits, if that does not stand there yet, or was not told yet.
 fn say(observed: &Observed, local: &LocalObject, dispatched: &Dispatched, now: &Now) -> Option<Step> {
     match manner::takes_condition(local.key.subject) {
-        true => say_in_status(local, dispatched, now),
+        true => unkept::mirror(observed, local, manner::said(local, dispatched, &now.wall)?),
         false => tell(observed, local, dispatched),
     }
 }

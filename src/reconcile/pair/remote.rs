@@ -50,7 +50,8 @@ pub enum Gate {
     Scheduling(usize),
     /// A job carries the annotation `uncommitted`, and is suspended.
     Suspended,
-    /// A job carries that annotation and is not suspended: its worker dropped the field, or somebody there resumed it.
+    /// A job carries that annotation and is not suspended: its worker dropped the field, or somebody there resumed it. Or
+    /// something there wrote `managedBy` into it, so that nobody there runs it.
     Loose,
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::hearing::{self, Ask};
 use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, gist, plan};
 use super::world::World;
 use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
@@ -124,6 +124,7 @@ impl Turns {
                 return Ok(End::InLine);
             }
             self.metrics.step(
+                observed.key.subject,
                 step.name(),
                 result.as_ref().err().map_or("ok", Failure::name),
                 started.elapsed(),
@@ -185,6 +186,15 @@ impl Turns {
                 });
                 End::Again
             }
+            (Step::Mirror { local, patch }, Done::Local(object))
+                if object.resource_version == local.resource_version =>
+            {
+                self.world.memories.change(key, |memory| {
+                    memory.unkept = Some((local.uid.clone(), Arc::new(gist(patch))));
+                    memory.write_refused = None;
+                });
+                End::Again
+            }
             (Step::Commit { .. } | Step::Mirror { .. }, _) if observed.memory.write_refused.is_some() => {
                 // A write was taken: what was refused before is over, or is refused again.
                 self.world
@@ -194,7 +204,7 @@ impl Turns {
             }
             (Step::Open { .. }, _) => {
                 self.world.memories.change(key, |memory| memory.passing = None);
-                self.metrics.opened();
+                self.metrics.opened(key.subject);
                 End::Again
             }
             (

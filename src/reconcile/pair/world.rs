@@ -265,6 +265,7 @@ impl World {
             keep_finished: duration(&spec.keep_finished),
             create_namespaces: spec.namespaces.create,
             mirror_pod_ips: spec.mirror_pod_ips,
+            forward: spec.forward.clone().unwrap_or_default(),
         })
     }
 

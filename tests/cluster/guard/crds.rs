@@ -70,6 +70,34 @@ async fn a_policy_that_cannot_work_is_refused_with_its_field(site: Site) -> Resu
             "spec.colocate",
         ),
         (
+            with(policy("bad"), "/spec/forward", json!({"labels": ["*"]})),
+            "spec.forward.labels: Invalid value",
+        ),
+        (
+            with(policy("bad"), "/spec/forward", json!({"labels": ["team*"]})),
+            "write keys such as team or example.com/team",
+        ),
+        (
+            with(
+                policy("bad"),
+                "/spec/forward",
+                json!({"annotations": ["a", "portcullis.dev/*"]}),
+            ),
+            "spec.forward.annotations: Invalid value",
+        ),
+        (
+            with(
+                policy("bad"),
+                "/spec/forward",
+                json!({"labels": ["kueue.x-k8s.io/queue-name"]}),
+            ),
+            "are never forwarded",
+        ),
+        (
+            with(policy("bad"), "/spec/forward", json!({"labels": ["a/b/c"]})),
+            "write keys such as",
+        ),
+        (
             with(policy("bad"), "/spec/unschedulableAfter", json!("5")),
             duration,
         ),

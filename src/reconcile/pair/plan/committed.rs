@@ -4,7 +4,7 @@ use super::super::local::{Committed, Gate, LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, WorkerSeen};
 use super::ended::{expiry, finished};
-use super::{Plan, local_target, mirror_pod_ips, say, target, tell, waiting};
+use super::{Plan, local_target, mirror_pod_ips, say, target, tell, unkept, waiting};
 use super::{gang, opened};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
@@ -133,7 +133,7 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
         return plan;
     }
     let plan = match (remote, local.terminating, ended) {
-        (Some(remote), true, _) => terminating(local, remote, worker, now),
+        (Some(remote), true, _) => terminating(observed, local, remote, worker, now),
         (Some(remote), false, true) => finished(observed, remote, worker, now),
         (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
         (None, terminating, terminal) => {
@@ -282,17 +282,19 @@ fn the_end(
         pod_ips: mirror_pod_ips(observed),
         cluster: committed.cluster().to_string(),
     };
-    match manner::mirrored(local, ended, &dispatched, &options, &now.wall) {
-        Some(patch) => Plan::step(Step::Mirror {
-            local: local_target(local),
-            patch: Box::new(patch),
-        }),
-        None => Plan::default(),
-    }
+    let patch = manner::mirrored(local, ended, &dispatched, &options, &now.wall);
+    let mirrored = patch.and_then(|patch| unkept::mirror(observed, local, patch));
+    mirrored.map(Plan::step).unwrap_or_default()
 }
 
 /// Rule 13 and 2.4.6: delete the copy; until it is gone its container states are mirrored.
-fn terminating(local: &LocalObject, remote: &RemoteObject, worker: &WorkerSeen, now: &Now) -> Plan {
+fn terminating(
+    observed: &Observed,
+    local: &LocalObject,
+    remote: &RemoteObject,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> Plan {
     let dispatched = Dispatched {
         status: true,
         reason: "Terminating".to_owned(),
@@ -311,10 +313,7 @@ fn terminating(local: &LocalObject, remote: &RemoteObject, worker: &WorkerSeen, 
         cluster: worker.name.to_string(),
     };
     let patch = manner::mirrored(local, remote, &dispatched, &options, &now.wall);
-    let mirrored = patch.map(|patch| Step::Mirror {
-        local: local_target(local),
-        patch: Box::new(patch),
-    });
+    let mirrored = patch.and_then(|patch| unkept::mirror(observed, local, patch));
     Plan {
         steps: delete.into_iter().chain(mirrored).collect(),
         ..Plan::default()
@@ -347,10 +346,8 @@ fn lost(observed: &Observed, local: &LocalObject, committed: &Committed, why: &s
         message: format!("{}: {why}; its last known state is shown", committed.cluster()),
     };
     let step = match manner::takes_condition(local.key.subject) {
-        true => manner::worker_lost(local, &dispatched, &now.wall).map(|patch| Step::Mirror {
-            local: local_target(local),
-            patch: Box::new(patch),
-        }),
+        true => manner::worker_lost(local, &dispatched, &now.wall)
+            .and_then(|patch| unkept::mirror(observed, local, patch)),
         false => tell(observed, local, &dispatched),
     };
     Plan {

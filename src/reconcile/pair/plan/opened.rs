@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, is_news, local_target, mirror_pod_ips, say_refused, target, tell};
+use super::{Plan, is_news, mirror_pod_ips, say_refused, target, tell, unkept};
+use crate::job::forward::Allowed;
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -20,7 +21,7 @@ pub(super) fn plan(
     now: &Now,
 ) -> Plan {
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
-    let forward = manner::forward(local, remote)
+    let forward = manner::forward(local, remote, allowed(observed))
         .filter(|_| !remote.terminating)
         .map(|patch| Step::Forward {
             remote: target(worker, remote),
@@ -40,6 +41,10 @@ pub(super) fn plan(
         message: on_worker(worker, remote, &observed.memory),
     };
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
+    let refused = mirrored
+        .as_ref()
+        .and_then(|step| unkept::refused_for(observed, step, now));
+    let mirrored = mirrored.filter(|_| refused.is_none());
     let told = (!manner::takes_condition(local.key.subject) && is_news(&dispatched))
         .then(|| tell(observed, local, &dispatched))
         .flatten();
@@ -48,6 +53,18 @@ pub(super) fn plan(
         steps: steps.collect(),
         look_again,
         ..Plan::default()
+    }
+    .and_look_in(refused)
+}
+
+/// What the policy says of metadata; nothing follows while there is none.
+fn allowed(observed: &Observed) -> Allowed<'_> {
+    match &observed.policy {
+        PolicySeen::Policy(rules) => Allowed {
+            labels: &rules.forward.labels,
+            annotations: &rules.forward.annotations,
+        },
+        PolicySeen::NotOptedIn | PolicySeen::NotFound(_) => Allowed::default(),
     }
 }
 
@@ -96,10 +113,7 @@ fn mirror(
         cluster: worker.name.to_string(),
     };
     let patch = manner::mirrored(local, remote, dispatched, &options, &now.wall)?;
-    Some(Step::Mirror {
-        local: local_target(local),
-        patch: Box::new(patch),
-    })
+    unkept::mirror(observed, local, patch)
 }
 
 /// Rule 8: never scheduled for `unschedulableAfter`, and there is somewhere else to go.

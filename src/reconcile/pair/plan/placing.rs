@@ -349,7 +349,7 @@ fn next(
     rules: &PolicyRules,
 ) -> Result<Option<Step>, UnreadableLocal> {
     Ok(match ready {
-        Some(remote) if remote.gate == Some(Gate::Loose) => None, // its worker dropped `suspend`, and it runs
+        Some(remote) if remote.gate == Some(Gate::Loose) => None, // as good as none
         Some(remote)
             if remote.source == manner::source(local, worker.gangs.maker())? || dropped(Fault::Source) =>
         {

@@ -11,10 +11,10 @@ use crate::pod::mirror::Dispatched;
 use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
 use crate::reconcile::pair::local::PairKey;
-use crate::reconcile::pair::observed::{Observed, Verdict};
-use crate::reconcile::pair::plan::{WRITE_REFUSED, is_news};
+use crate::reconcile::pair::observed::{Observed, RefusedStatus, Verdict};
+use crate::reconcile::pair::plan::{WRITE_REFUSED, gist, is_news};
 use crate::reconcile::step::{ENDED_HERE, Step};
-use crate::reconcile::turns::{Turn, pause};
+use crate::reconcile::turns::{LONGEST_PAUSE, Turn, pause};
 
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ impl Turns {
                 message,
             } => {
                 self.refuse(key, &worker, &reason, &message);
-                self.metrics.refused(&worker);
+                self.metrics.refused(key.subject, &worker);
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, &reason, &format!("{worker}: {message}"));
                 }
@@ -54,6 +54,7 @@ impl Turns {
                 Turn::failed(pause(failures).max(NOT_YET))
             }
             Failure::Content { message } => {
+                self.remember_refused(key, step);
                 tracing::warn!(kind = key.subject.noun(), object = %key, step = step.name(), %message, "the manager refuses what we write");
                 if let Some(local) = &observed.local {
                     self.notes.warn(local, WRITE_REFUSED, &message);
@@ -76,6 +77,26 @@ impl Turns {
                 Turn::failed(pause(failures))
             }
         }
+    }
+
+    /// The same status is not tried again before its pause is over.
+    fn remember_refused(&self, key: &PairKey, step: &Step) {
+        let Step::Mirror { local, patch } = step else {
+            return;
+        };
+        let (uid, gist) = (local.uid.clone(), Arc::new(gist(patch)));
+        self.world.memories.change(key, |memory| {
+            let same = memory.refused.take();
+            let same = same.filter(|refused| refused.uid == uid && refused.gist == gist);
+            let before = same.map_or(0, |refused| refused.before.saturating_add(1));
+            let pause = NOT_YET.saturating_mul(1 << before.min(5)).min(LONGEST_PAUSE);
+            memory.refused = Some(RefusedStatus {
+                uid,
+                gist,
+                until: Instant::now() + pause,
+                before,
+            });
+        });
     }
 
     pub(super) fn refuse(&self, key: &PairKey, worker: &Arc<str>, reason: &str, message: &str) {

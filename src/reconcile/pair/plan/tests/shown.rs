@@ -1,13 +1,15 @@
 //! What people read: where a pod is, and what keeps it from being ready.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::super::super::local::{RemoteObject, Subject};
-use super::super::super::observed::{GangSeen, GangsThere, Heard, Memory, WorkerSeen};
-use super::super::{mirror_pod_ips, opened};
+use super::super::super::observed::{GangSeen, GangsThere, Heard, Memory, RefusedStatus, WorkerSeen};
+use super::super::{gist, mirror_pod_ips, opened};
 use super::view::View;
+use crate::reconcile::step::Step;
+use crate::workload::jobs::BatchJob;
 
 fn worker() -> WorkerSeen {
     WorkerSeen {
@@ -96,4 +98,73 @@ fn pod_addresses_are_shown_only_where_the_policy_says_so() {
         let view = View::parse(&format!("L committed a/u1; a: R u1 opened node; b: -{policy}"));
         assert_eq!(mirror_pod_ips(&view.observed(Instant::now())), shown, "{policy}");
     }
+}
+
+/// R49: a schema on the manager lacks a field that the worker's has.
+#[test]
+fn what_the_manager_does_not_keep_is_written_once() {
+    let text = "L committed a/u1 dispatched; a: R u1 opened node; b: -";
+    let mut view = View::of(Subject::Job(&BatchJob), text);
+    let plan = view.plan();
+    let [Step::Mirror { local, patch }] = &plan.steps[..] else {
+        panic!("one write: {:?}", plan.steps);
+    };
+    let mut later = patch.clone();
+    for condition in later["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        condition["lastTransitionTime"] = "2030-01-01T00:00:00Z".into();
+    }
+    let remember = |uid: &str, patch: &Value| Some((uid.into(), gist(patch).into()));
+    view.memory.unkept = remember(&local.uid, &later);
+    assert!(view.plan().steps.is_empty(), "{:?}", view.plan());
+    view.memory.unkept = remember("another", patch);
+    assert_eq!(view.plan().steps.len(), 1, "it was another job's");
+    view.memory.unkept = remember(&local.uid, patch);
+    view.workers[0].remote.as_mut().unwrap()["status"]["failed"] = 3.into();
+    assert_eq!(view.plan().steps.len(), 1, "it says more now");
+}
+
+#[test]
+fn a_status_that_the_manager_refuses_is_not_tried_before_its_pause_is_over() {
+    let text = "L committed a/u1 dispatched; a: R u1 opened node; b: -";
+    let mut view = View::of(Subject::Job(&BatchJob), text);
+    let plan = view.plan();
+    let [Step::Mirror { local, patch }] = &plan.steps[..] else {
+        panic!("one write: {:?}", plan.steps);
+    };
+    let refused = |pause: Duration| RefusedStatus {
+        uid: local.uid.clone(),
+        gist: gist(patch).into(),
+        until: Instant::now() + pause,
+        before: 3,
+    };
+    view.memory.refused = Some(refused(Duration::from_secs(1 << 30)));
+    let waits = view.plan();
+    assert!(waits.steps.is_empty(), "{waits:?}");
+    assert!(
+        waits
+            .look_again
+            .is_some_and(|pause| pause > Duration::from_secs(300))
+    );
+    view.memory.refused = Some(refused(Duration::ZERO));
+    assert_eq!(view.plan().steps.len(), 1, "its time has come");
+    view.memory.refused = Some(refused(Duration::from_secs(1 << 30)));
+    view.workers[0].remote.as_mut().unwrap()["status"]["failed"] = 3.into();
+    assert_eq!(view.plan().steps.len(), 1, "another status may be taken");
+}
+
+/// Its end is told before the finalizer goes, but nothing more of it will ever be kept.
+#[test]
+fn what_the_manager_does_not_keep_holds_no_finalizer() {
+    let text = "L terminating committed a/u1; a: -; b: -; u1 ended; u1 is gone";
+    let mut view = View::of(Subject::Job(&BatchJob), text);
+    let plan = view.plan();
+    let [Step::Mirror { local, patch }] = &plan.steps[..] else {
+        panic!("its end: {:?}", plan.steps);
+    };
+    view.memory.unkept = Some((local.uid.clone(), gist(patch).into()));
+    let plan = view.plan();
+    assert!(
+        matches!(plan.steps[..], [Step::ReleaseFinalizer { .. }]),
+        "{plan:?}"
+    );
 }

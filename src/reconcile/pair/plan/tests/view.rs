@@ -26,7 +26,7 @@ use super::super::super::observed::{
 };
 use super::super::{Plan, plan};
 use super::objects::{self, after};
-use crate::api::{Colocate, Strategy};
+use crate::api::{Colocate, Forward, Strategy};
 use crate::gang::BackEnd;
 use crate::gang::birth::Maker;
 use crate::placement::{Candidate, Rejection};
@@ -271,6 +271,7 @@ fn rules() -> PolicyRules {
         keep_finished: None,
         create_namespaces: true,
         mirror_pod_ips: false,
+        forward: Forward::default(),
     }
 }
 
