@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use portcullis_testbed::wait_for;
 
 use crate::case;
-use crate::rig::{At, Case, GROUP, Rig, SOON};
+use crate::rig::{At, Case, GROUP, Rig, SOON, US};
 use crate::starts::{mpi, of};
 use crate::workers::Refusal;
 
@@ -71,7 +71,6 @@ async fn killed_between_group_and_opening_there_is_one_copy_that_is_opened_once(
 
 /// Writes of ours to copies that stand there: of one that nobody changes, only its opening.
 fn openings(rig: &Rig, namespace: &str) -> Result<usize> {
-    const US: &str = "system:serviceaccount:portcullis-system:portcullis";
     let ledger = rig.cluster(At::A).ledger()?;
     let writes = ledger
         .writes_by(US)

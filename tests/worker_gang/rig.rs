@@ -20,6 +20,9 @@ pub const SOON: Duration = Duration::from_secs(90);
 /// PodGroups of coscheduling.
 pub const GROUP: &str = "podgroups.scheduling.x-k8s.io";
 
+/// The name under which portcullis writes.
+pub const US: &str = "system:serviceaccount:portcullis-system:portcullis";
+
 /// One test.
 pub struct Case {
     /// Says what it checks.

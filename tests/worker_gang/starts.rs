@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case;
-use crate::rig::{At, Case, GROUP, Rig};
+use crate::rig::{At, Case, GROUP, Rig, US};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -71,6 +71,18 @@ async fn an_mpi_job_has_its_group_before_its_first_pod_and_both_end_together(rig
         "{first_group:?} came after {first_pod:?}"
     );
     rig.no_pod_here("whole")?;
+    let ledger = rig.cluster(At::A).ledger()?;
+    let writes = ledger
+        .writes_by(US)
+        .into_iter()
+        .filter(|write| write.namespace == "whole");
+    let writes: Vec<String> = writes
+        .map(|write| format!("{} {}", write.verb, write.resource))
+        .collect();
+    ensure!(
+        writes[..] == ["create mpijobs", "patch podgroups", "patch mpijobs"],
+        "{writes:?}"
+    );
 
     let end = [
         "annotate",
