@@ -212,6 +212,11 @@ async fn a_kind_without_conditions_says_by_events_why_it_waits(rig: Arc<Rig>) ->
         .await?;
     let stored = rig.seen(At::Manager, ns, object).await?;
     ensure!(stored["status"].is_null(), "its status is not ours: {stored}");
+    let said = rig.status(&["-n", ns, object]).await?;
+    ensure!(
+        said.contains("does not serve rayjobs.ray.io") && said.contains("has no copy on any worker yet"),
+        "{said}"
+    );
     rig.delete(At::Manager, ns, object).await?;
     rig.until_gone(At::Manager, ns, object, &uid(&local)).await?;
     rig.delete(At::Manager, "", name).await

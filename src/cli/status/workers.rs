@@ -136,9 +136,29 @@ async fn orphans(
     let pods = pods.list(&ours).await.map_err(words).context("list pods")?;
     let of_pod = |pod: &Pod| orphan_line(&name, pod, &manager.pods);
     let mut found: Vec<OrphanLine> = pods.iter().filter_map(of_pod).collect();
+    // Whoever may not read jobs there sees the pods all the same.
+    match orphan_jobs(args, worker, &name, manager).await {
+        Ok(jobs) => found.extend(jobs),
+        Err(error) => eprintln!(
+            "portcullis: {name}: {}; jobs are not listed among the orphans there",
+            chain(error.as_ref())
+        ),
+    }
+    without_foreign(&api, &manager.origin, found).await
+}
+
+/// Copies of jobs that are open and whose job is gone or not ours.
+async fn orphan_jobs(
+    args: &StatusArgs,
+    worker: &Client,
+    name: &str,
+    manager: &mut Manager<'_>,
+) -> anyhow::Result<Vec<OrphanLine>> {
+    let ours = ListParams::default().labels(&format!("{}={}", names::ORIGIN, manager.origin));
     let groups: Vec<&str> = manager.kinds.iter().map(|kind| kind.resource().group).collect();
     let served = Served::ask(worker, &groups).await;
     let served = served.map_err(|error| anyhow::anyhow!(error.words()).context("read what is served"))?;
+    let mut found = Vec::new();
     for kind in manager.kinds.iter() {
         let names = kind.resource();
         if !served.has(names.group, names.version, names.plural) {
@@ -153,14 +173,13 @@ async fn orphans(
         let copies = copies.with_context(|| format!("list {}.{}", names.plural, names.group))?;
         if !copies.items.is_empty() {
             let living = manager.jobs(kind).await?;
-            found.extend(
-                copies
-                    .iter()
-                    .filter_map(|copy| orphan_job_line(&name, kind, copy, living)),
-            );
+            let orphans = copies
+                .iter()
+                .filter_map(|copy| orphan_job_line(name, kind, copy, living));
+            found.extend(orphans);
         }
     }
-    without_foreign(&api, &manager.origin, found).await
+    Ok(found)
 }
 
 /// Anyone who may create pods in a namespace of the worker can give them our marks. Only one that takes our pods has any.
