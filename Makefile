@@ -35,7 +35,7 @@ demo-binary:
 
 .PHONY: bench
 
-bench: ## Prints admission and translation (criterion), reviews over TLS (wrk), pods beside a bare client, jobs with gangs
+bench: ## Prints admission and translation (criterion), reviews over TLS (wrk), pods and whole jobs beside a bare client, jobs with gangs
 	@cargo bench --locked --bench admission
 	@cargo bench --locked --bench wrk
 	@cargo bench --locked --bench dispatch

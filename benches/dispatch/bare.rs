@@ -102,8 +102,8 @@ pub(crate) async fn run(pairs: Vec<Pair>, places: &Places<'_>, lanes: usize, mir
     })
 }
 
-/// How many of `per_pod` on average fall to this pod.
-fn share(number: usize, per_pod: f64) -> usize {
+/// How many of `per_pod` on average fall to this pod or job.
+pub(crate) fn share(number: usize, per_pod: f64) -> usize {
     let until = |number: usize| (number as f64 * per_pod).round() as usize;
     until(number + 1) - until(number)
 }

@@ -1,10 +1,11 @@
 //! `cargo bench --bench dispatch`: pods a second and latency on real clusters, beside a bare client that makes the same
-//! writes with the same identity and as many at a time.
+//! writes with the same identity and as many at a time; then whole jobs. `-- pods` and `-- jobs` do one of the two.
 //!
 //! Rounds of the two are interleaved; each starts with the same number of gated pods on the manager. `PODS`, `ROUNDS`,
 //! `IN_FLIGHT` (such as `1,16,64`), `ALONE` (pods of the latency run) and `QUIET` (seconds) may be set in the environment.
 
 mod bare;
+mod jobs;
 mod line;
 mod process;
 mod scene;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use http::Method;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::ApiResource;
 use portcullis_testbed::wait_for;
 
 use bare::{Places, Took};
@@ -29,10 +32,25 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
     portcullis::tls::install_crypto();
-    tokio::runtime::Runtime::new()?.block_on(run())
+    let asked = |what: &str| {
+        let mut words = std::env::args()
+            .skip(1)
+            .filter(|word| !word.starts_with("--"))
+            .peekable();
+        words.peek().is_none() || words.any(|word| word == what)
+    };
+    tokio::runtime::Runtime::new()?.block_on(async {
+        if asked("pods") {
+            pods().await?;
+        }
+        if asked("jobs") {
+            jobs::run().await?;
+        }
+        Ok(())
+    })
 }
 
-async fn run() -> Result<()> {
+async fn pods() -> Result<()> {
     let in_flight = std::env::var("IN_FLIGHT").unwrap_or_else(|_| "1,16,64".to_owned());
     let in_flight: Vec<usize> = in_flight.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let (pods, rounds) = (setting("PODS", 500), setting("ROUNDS", 2));
@@ -82,8 +100,9 @@ async fn latency(scene: &mut Scene, pods: usize) -> Result<()> {
     let last = scene.portcullis.len() - 1;
     scene.portcullis[last].1.start().await?;
     scene.create_policy(&space).await?;
-    let opened = Sight::of(scene.worker.clone(), &space.name, is_open).await?;
-    let shown = Sight::of(scene.manager.clone(), &space.name, is_ready).await?;
+    let resource = ApiResource::erase::<Pod>(&());
+    let opened = Sight::of(scene.worker.clone(), &space.name, &resource, is_open).await?;
+    let shown = Sight::of(scene.manager.clone(), &space.name, &resource, is_ready).await?;
     let mut admin = Line::open(&scene.world.manager.kubeconfig_for("admin")).await?;
     let path = format!("/api/v1/namespaces/{}/pods", space.name);
     let (mut until_open, mut until_shown) = (Vec::new(), Vec::new());
@@ -208,8 +227,9 @@ async fn dispatch(scene: &mut Scene, place: usize, pods: usize) -> Result<Dispat
         Ok::<_, anyhow::Error>((said >= pods as f64).then_some(()))
     })
     .await?;
-    let opened = Sight::of(scene.worker.clone(), &space.name, is_open).await?;
-    let shown = Sight::of(scene.manager.clone(), &space.name, is_ready).await?;
+    let resource = ApiResource::erase::<Pod>(&());
+    let opened = Sight::of(scene.worker.clone(), &space.name, &resource, is_open).await?;
+    let shown = Sight::of(scene.manager.clone(), &space.name, &resource, is_ready).await?;
     let (steps, cpu) = (Steps::of(portcullis).await?, process::cpu(portcullis)?);
     let began = Instant::now();
     scene.create_policy(&space).await?;
@@ -230,9 +250,10 @@ async fn dispatch(scene: &mut Scene, place: usize, pods: usize) -> Result<Dispat
 async fn bare(scene: &Scene, space: &Space, pods: usize, lanes: usize, mirrors: f64) -> Result<Took> {
     scene.fill(space, pods).await?;
     let pairs = scene.pairs(space).await?;
+    let resource = ApiResource::erase::<Pod>(&());
     // The same watches look on as for portcullis.
-    let opened = Sight::of(scene.worker.clone(), &space.name, is_open).await?;
-    let _shown = Sight::of(scene.manager.clone(), &space.name, is_ready).await?;
+    let opened = Sight::of(scene.worker.clone(), &space.name, &resource, is_open).await?;
+    let _shown = Sight::of(scene.manager.clone(), &space.name, &resource, is_ready).await?;
     let [manager, worker] = &scene.identities;
     let places = Places {
         manager,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use portcullis_testbed::Portcullis;
+use portcullis_testbed::{Cluster, Portcullis, World};
 
 /// KiB that are resident.
 pub(crate) fn rss(portcullis: &Portcullis) -> Result<f64> {
@@ -17,7 +17,17 @@ pub(crate) fn rss(portcullis: &Portcullis) -> Result<f64> {
 
 /// CPU time so far.
 pub(crate) fn cpu(portcullis: &Portcullis) -> Result<Duration> {
-    let pid = portcullis.pid().context("it does not run")?;
+    cpu_of(portcullis.pid().context("it does not run")?)
+}
+
+/// CPU time so far of all clusters and of this process.
+pub(crate) fn cpu_of_all(world: &World) -> Result<Duration> {
+    let programs = world.clusters().flat_map(Cluster::process_ids);
+    let programs = programs.map(|program| program.pid);
+    programs.chain([std::process::id()]).map(cpu_of).sum()
+}
+
+fn cpu_of(pid: u32) -> Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let after_name = stat.rsplit_once(") ").context("no name")?.1;
     let fields = after_name.split(' ').skip(11).take(2);

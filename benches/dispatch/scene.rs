@@ -215,7 +215,7 @@ fn options(world: &World, kubeconfig: &Path, lanes: usize) -> PortcullisOptions 
     options
 }
 
-async fn namespace_uid(client: &Client, name: &str) -> Result<String> {
+pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<String> {
     let namespace = Api::<Namespace>::all(client.clone()).get(name).await?;
     namespace.metadata.uid.context("a namespace has a UID")
 }

@@ -1,11 +1,10 @@
-//! The bench's own watch: when was each pod first seen in a certain state.
+//! The bench's own watch: when was each pod or job first seen in a certain state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Pod;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
@@ -16,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A watch of the pods of one namespace. Ends when dropped.
+/// A watch of one resource in one namespace. Ends when dropped.
 pub(crate) struct Sight {
     shared: Arc<Shared>,
     _watch: DropGuard,
@@ -49,8 +48,13 @@ pub(crate) fn is_ready(pod: &RawObject) -> bool {
 
 impl Sight {
     /// Follows the namespace; its list is complete when this returns.
-    pub(crate) async fn of(client: Client, namespace: &str, is: fn(&RawObject) -> bool) -> Result<Self> {
-        let pods: Api<RawObject> = Api::namespaced_with(client, namespace, &ApiResource::erase::<Pod>(&()));
+    pub(crate) async fn of(
+        client: Client,
+        namespace: &str,
+        resource: &ApiResource,
+        is: fn(&RawObject) -> bool,
+    ) -> Result<Self> {
+        let objects: Api<RawObject> = Api::namespaced_with(client, namespace, resource);
         let shared = Arc::new(Shared::default());
         let stop = CancellationToken::new();
         let seen = shared.clone();
@@ -65,8 +69,14 @@ impl Sight {
             Watched::Event(Event::Init | Event::Delete(_)) => {}
             Watched::Failed(error) => eprintln!("the bench's watch: {error}"),
         };
-        let what = Watching::on_manager("pods");
-        tokio::spawn(follow(what, pods, watcher::Config::default(), stop.clone(), sink));
+        let what = Watching::on_manager("objects of the bench");
+        tokio::spawn(follow(
+            what,
+            objects,
+            watcher::Config::default(),
+            stop.clone(),
+            sink,
+        ));
         let sight = Self {
             shared,
             _watch: stop.drop_guard(),
@@ -74,7 +84,7 @@ impl Sight {
         let listed = sight.shared.listed.notified();
         tokio::time::timeout(Duration::from_secs(30), listed)
             .await
-            .context("list pods")?;
+            .with_context(|| format!("list {}", resource.plural))?;
         Ok(sight)
     }
 
@@ -87,7 +97,7 @@ impl Sight {
         };
         if tokio::time::timeout(within, all).await.is_err() {
             anyhow::bail!(
-                "{} of {count} pods came that far in {within:?}",
+                "{} of {count} came that far in {within:?}",
                 self.shared.first().len()
             );
         }

@@ -56,7 +56,7 @@ impl Figures {
 }
 
 /// The value in the middle, or between the two in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() % 2 {

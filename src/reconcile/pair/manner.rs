@@ -1,5 +1,7 @@
 //! What differs from kind to kind: how an object is copied, opened, shown and ended (pure). The rules are in [`super::plan`].
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::key::Subject;
@@ -152,6 +154,15 @@ pub(super) fn can_be_taken_back(subject: Subject) -> bool {
         Subject::Pod => true,
         // Its status does not say whether some pod of it has a node.
         Subject::Job(_) => false,
+    }
+}
+
+/// For so long after its opening a copy may get going before it is mirrored.
+pub(super) fn settling(subject: Subject) -> Duration {
+    match subject {
+        Subject::Pod => Duration::from_millis(500), // a node, and the start
+        // Its operator makes pods first, and of many jobs one after the other.
+        Subject::Job(_) => Duration::from_secs(2),
     }
 }
 

@@ -10,9 +10,6 @@ use crate::job::forward::Allowed;
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
-/// For so long after its opening a copy may get a node and start before it is mirrored.
-const SETTLING: Duration = Duration::from_millis(500);
-
 pub(super) fn plan(
     observed: &Observed,
     local: &LocalObject,
@@ -75,7 +72,8 @@ fn settling(observed: &Observed, remote: &RemoteObject, now: &Now) -> Option<Dur
     if *uid != remote.uid || remote.phase != Phase::Waiting || remote.terminating {
         return None;
     }
-    let rest = SETTLING.checked_sub(now.monotonic.saturating_duration_since(*at))?;
+    let rest =
+        manner::settling(remote.key.subject).checked_sub(now.monotonic.saturating_duration_since(*at))?;
     (!rest.is_zero()).then_some(rest)
 }
 

@@ -6,6 +6,7 @@ use super::super::super::local::Subject;
 use super::words::lines;
 use super::{check, check_of};
 use crate::reconcile::step::Step;
+use crate::workload::jobs::BatchJob;
 
 #[test]
 fn rule_7_opens_the_committed_copy_and_only_that() {
@@ -29,12 +30,16 @@ fn rule_7_opens_the_committed_copy_and_only_that() {
 
 #[test]
 fn what_follows_an_opening_at_once_is_mirrored_together() {
-    check(
-        "L committed a/u1; a: R u1 opened; b: -; opened u1 100ms ago",
-        expect!["again in 400ms"],
+    let at = |ago: &str| format!("L committed a/u1; a: R u1 opened; b: -; opened u1 {ago} ago");
+    check_of(Subject::Pod, &at("100ms"), expect!["again in 400ms"]);
+    check_of(Subject::Job(&BatchJob), &at("100ms"), expect!["again in 1.9s"]);
+    check_of(
+        Subject::Pod,
+        &at("500ms"),
+        expect!["say Dispatched=True WaitingOnWorker\nagain in 300s"],
     );
     check(
-        "L committed a/u1; a: R u1 opened; b: -; opened u1 500ms ago",
+        &at("2s"),
         expect!["say Dispatched=True WaitingOnWorker\nagain in 300s"],
     );
     check(
