@@ -13,6 +13,7 @@ mod cases_injected;
 mod cases_jobs;
 mod cases_jobs_kinds;
 mod cases_jobs_pure;
+mod cases_jobs_real;
 mod cases_mirror;
 mod cases_names;
 mod cases_operators;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         cases_jobs::cases(),
         cases_jobs_kinds::cases(),
         cases_jobs_pure::cases(),
+        cases_jobs_real::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),
