@@ -8,9 +8,10 @@ use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
 use crate::case;
-use crate::cases_jobs_real::{app_wrapper, runs_whole};
+use crate::cases_jobs_real::app_wrapper;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, dispatched, uid};
+use crate::whole::runs_whole;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(

@@ -14,6 +14,7 @@ mod cases_jobs;
 mod cases_jobs_kinds;
 mod cases_jobs_pure;
 mod cases_jobs_real;
+mod cases_kuberay;
 mod cases_mirror;
 mod cases_names;
 mod cases_operators;
@@ -27,6 +28,7 @@ mod objects;
 mod rig;
 mod sides;
 mod third;
+mod whole;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         cases_third::cases(),
         dispatch::cases(),
         guard::cases(),
+        cases_kuberay::cases(),   // at the end, as:
         cases_operators::cases(), // at the end: what they start on the manager stays
     ]
     .into_iter()

@@ -84,6 +84,12 @@ pub trait JobKind: Sync {
     /// Where `suspend` is.
     fn suspend(&self) -> &'static [&'static str];
 
+    /// A flag of the spec without which its operator refuses an object that is suspended. A copy has it while it is suspended,
+    /// and else what the local job says.
+    fn flag_of_suspended(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
     /// Whether it has ended for good.
     fn is_finished(&self, job: &Value) -> bool;
 
@@ -106,9 +112,15 @@ pub trait JobKind: Sync {
     /// Makes this status say, in the kind's own terms, that the job has failed and that nothing of it runs.
     fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>);
 
-    /// Takes off a copy what is only true on the manager, beyond what is common to all kinds. `dropped` is told the path and
-    /// the reason of each.
-    fn clean(&self, _copy: &mut Value, _dropped: &mut dyn FnMut(String, &'static str)) {}
+    /// Takes off a copy what is only true on the manager, beyond what is common to all kinds. `metadata` is that of the local
+    /// job; `dropped` is told the path and the reason of each.
+    fn clean(
+        &self,
+        _copy: &mut Value,
+        _metadata: &Map<String, Value>,
+        _dropped: &mut dyn FnMut(String, &'static str),
+    ) {
+    }
 
     /// Fields of the spec that may change while the job runs on a worker, and then change there too; beside `suspend`.
     fn forwarded(&self) -> &'static [&'static [&'static str]] {
@@ -212,7 +224,9 @@ mod tests {
             for kind in JOB_KINDS {
                 assert!(!kind.is_finished(&job));
                 assert_eq!(kind.finished_at(&job), None);
-                kind.clean(&mut job.clone(), &mut |path, _| panic!("dropped {path}"));
+                kind.clean(&mut job.clone(), &Map::new(), &mut |path, _| {
+                    panic!("dropped {path}")
+                });
             }
             for kind in GANG_KINDS {
                 let _ = kind.pod_sets(&job);
