@@ -222,10 +222,6 @@ fn every_kind_is_copied_suspended_and_without_managed_by() {
         dropped spec.runPolicy.managedBy: the worker's own operator runs the copy
         dropped spec.runPolicy.ttlSecondsAfterFinished: the copy stays until its end is told here; then the local job keeps it
         rewritten spec.runPolicy.suspend: holds the copy until the local job has recorded it; then it follows the local job
-        JAXJob
-        dropped spec.runPolicy.managedBy: the worker's own operator runs the copy
-        dropped spec.runPolicy.ttlSecondsAfterFinished: the copy stays until its end is told here; then the local job keeps it
-        rewritten spec.runPolicy.suspend: holds the copy until the local job has recorded it; then it follows the local job
         Job
         dropped spec.managedBy: the worker's own operator runs the copy
         dropped spec.ttlSecondsAfterFinished: the copy stays until its end is told here
