@@ -3,13 +3,16 @@ TESTBED = cargo build --locked -p portcullis-testbed --bin testbed && cargo run 
 # The portcullis that the demo shows.
 PORTCULLIS ?= target/release/portcullis
 
-.PHONY: testbed-build testbed-build-gang testbed-build-versions clusters clusters-down demo demo-down
+.PHONY: testbed-build testbed-build-gang testbed-build-kinds testbed-build-versions clusters clusters-down demo demo-down
 
 testbed-build: ## Builds etcd, the control plane, kubectl and KWOK, once per machine (minutes)
 	@tests/testbed/build.sh
 
 testbed-build-gang: ## Builds a gang scheduler and the operators of jobs as well (minutes more)
 	@tests/testbed/build.sh --gang
+
+testbed-build-kinds: ## Builds KubeRay and fetches the definitions of more kinds of jobs as well (2 minutes)
+	@tests/testbed/build.sh --kinds
 
 testbed-build-versions: ## Builds the control planes of Kubernetes 1.36 and 1.35 as well (7 minutes each)
 	@tests/testbed/build.sh --version 1.36

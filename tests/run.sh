@@ -58,6 +58,7 @@ check "dependencies" cargo_deny
 tests "unit and in-process tests" cargo test --locked --workspace --lib --bins --test it
 check "test bed" tests/testbed/build.sh
 check "test bed, gang set" tests/testbed/build.sh --gang
+check "test bed, kinds set" tests/testbed/build.sh --kinds
 tests "test bed's own tests" cargo test --locked -p portcullis-testbed --tests
 tests "real clusters" cargo test --locked --test cluster
 tests "gangs on a real cluster" cargo test --locked --test gang

@@ -10,7 +10,7 @@ use crate::admission::policies::{self, LayerKind};
 use crate::gang::Family;
 use crate::names::{GROUP, PORTCULLIS};
 use crate::workload::Resource;
-use crate::workload::jobs::{GANG_KINDS, JobKinds};
+use crate::workload::jobs::{GANG_KINDS, JOB_KINDS, JobKinds};
 
 /// Some verbs on some resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,12 +137,20 @@ fn jobs(kinds: JobKinds) -> Vec<Right> {
 
 /// Where jobs run and get PodGroups.
 fn gangs() -> Vec<Right> {
+    let names = || GANG_KINDS.iter().map(|kind| kind.resource());
     let mut rights = by_group(
-        GANG_KINDS.iter().map(|kind| kind.resource()),
+        names(),
         "/finalizers",
         &["update"],
         "own PodGroups in the job's name where admission demands the right",
     );
+    // The others are seen, and taken off hold, as jobs.
+    rights.extend(by_group(
+        names().filter(|gang| JOB_KINDS.iter().all(|job| job.resource() != *gang)),
+        "",
+        &["get", "list", "watch", "patch"],
+        "see gangs that are not dispatched whole, mark them, take holds off",
+    ));
     rights.extend([
         right(
             "scheduling.x-k8s.io",

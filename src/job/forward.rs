@@ -63,6 +63,7 @@ pub fn open(kind: &dyn JobKind, local: &Value, remote: &Value) -> Option<Patch> 
         kind.suspend(),
         Some(&json!(is_suspended(kind, local))),
     );
+    set_flag(&mut operations, kind, local, remote);
     Some(Patch(operations))
 }
 
@@ -77,6 +78,7 @@ pub fn forward(kind: &dyn JobKind, local: &Value, remote: &Value, allowed: Allow
     if suspended != is_suspended(kind, remote) {
         set(&mut edits, remote, kind.suspend(), Some(&json!(suspended)));
     }
+    set_flag(&mut edits, kind, local, remote);
     for field in kind.forwarded() {
         if at(local, field) != at(remote, field) {
             set(&mut edits, remote, field, at(local, field));
@@ -113,6 +115,20 @@ fn keys_of<'j>(local: &'j Value, remote: &'j Value, map: &str) -> impl Iterator<
         .flat_map(|map| map.keys().map(String::as_str))
         .collect();
     keys.into_iter()
+}
+
+/// The flag that a suspended copy needs, in the patch that suspends or resumes it: its operator sees both at once.
+fn set_flag(operations: &mut Vec<PatchOperation>, kind: &dyn JobKind, local: &Value, remote: &Value) {
+    let Some(flag) = kind.flag_of_suspended() else {
+        return;
+    };
+    let wanted = match is_suspended(kind, local) {
+        true => Some(&Value::Bool(true)),
+        false => at(local, flag),
+    };
+    if at(remote, flag) != wanted {
+        set(operations, remote, flag, wanted);
+    }
 }
 
 /// Makes the remote job say `value` there; parents that are missing are added with it.

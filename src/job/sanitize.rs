@@ -149,7 +149,7 @@ fn copy(kind: &dyn JobKind, local: &LocalObject<'_>, log: &mut Log) -> Result<Va
             log,
         );
     }
-    kind.clean(&mut copy, &mut |path, reason| {
+    kind.clean(&mut copy, local.metadata, &mut |path, reason| {
         log.dropped(format_args!("{path}"), reason);
     });
     suspend(kind, &mut copy, log)?;
@@ -158,7 +158,22 @@ fn copy(kind: &dyn JobKind, local: &LocalObject<'_>, log: &mut Log) -> Result<Va
 
 /// Whatever the user says: nothing runs before the commit.
 fn suspend(kind: &dyn JobKind, copy: &mut Value, log: &mut Log) -> Result<(), UnreadableLocal> {
-    let path = kind.suspend();
+    let reason = "holds the copy until the local job has recorded it; then it follows the local job";
+    make_true(kind.suspend(), copy, reason, log)?;
+    if let Some(flag) = kind.flag_of_suspended() {
+        let reason =
+            "without it the worker's operator refuses the suspended copy; then it follows the local job";
+        make_true(flag, copy, reason, log)?;
+    }
+    Ok(())
+}
+
+fn make_true(
+    path: &[&str],
+    copy: &mut Value,
+    reason: &'static str,
+    log: &mut Log,
+) -> Result<(), UnreadableLocal> {
     let mut place = copy;
     for (depth, key) in path.iter().enumerate() {
         let parent = match place {
@@ -178,7 +193,6 @@ fn suspend(kind: &dyn JobKind, copy: &mut Value, log: &mut Log) -> Result<(), Un
     }
     if *place != Value::Bool(true) {
         *place = Value::Bool(true);
-        let reason = "holds the copy until the local job has recorded it; then it follows the local job";
         log.rewritten(format_args!("{}", path.join(".")), reason);
     }
     Ok(())

@@ -91,7 +91,6 @@ fn a_time_to_live_is_kept_where_the_operator_would_not() {
         PyTorchJob: Some(60)
         XGBoostJob: Some(60)
         PaddleJob: Some(60)
-        JAXJob: Some(60)
         Job: None
         JobSet: Some(60)
         TrainJob: None
@@ -189,13 +188,6 @@ fn every_kind_fails_in_its_own_terms() {
           - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone","reason":"RemoteJobDeleted","status":"False","type":"PodsReady"}
           - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone","reason":"RemoteJobDeleted","status":"True","type":"Unhealthy"}
           phase: "Failed"
-        JAXJob
-          completionTime: "2026-11-30T10:00:00Z"
-          conditions:
-          - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone from worker-a","reason":"RemoteJobDeleted","status":"False","type":"portcullis.dev/Dispatched"}
-          - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone","reason":"RemoteJobDeleted","status":"False","type":"Running"}
-          - {"lastTransitionTime":"2026-11-30T10:00:00Z","message":"gone","reason":"RemoteJobDeleted","status":"True","type":"Failed"}
-          replicaStatuses: {"Worker":{"active":0}}
         Job
           active: 0
           conditions:

@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use anyhow::{Context, Result, bail, ensure};
 use http::{Method, Request};
 use kube::Client;
+use portcullis::workload::jobs::JOB_KINDS;
 use portcullis_testbed::Cluster;
 use serde_json::Value;
 
@@ -95,12 +96,9 @@ pub fn plural(kind: &str) -> String {
 pub fn collection(plural: &str, namespace: &str) -> String {
     let group = match plural {
         "deployments" | "statefulsets" | "replicasets" | "daemonsets" => "apis/apps/v1",
-        "jobs" | "cronjobs" => "apis/batch/v1",
-        "mpijobs" => "apis/kubeflow.org/v2beta1",
-        "pytorchjobs" => "apis/kubeflow.org/v1",
-        "appwrappers" => "apis/workload.codeflare.dev/v1beta2",
-        "rayjobs" | "rayclusters" | "rayservices" => "apis/ray.io/v1",
-        "jobsets" => "apis/jobset.x-k8s.io/v1alpha2",
+        "cronjobs" => "apis/batch/v1",
+        "jaxjobs" => "apis/kubeflow.org/v1",
+        "solvers" | "planners" => "apis/batch.example.com/v1",
         "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
         "priorityclasses" => "apis/scheduling.k8s.io/v1",
         "runtimeclasses" => "apis/node.k8s.io/v1",
@@ -109,7 +107,10 @@ pub fn collection(plural: &str, namespace: &str) -> String {
         "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => {
             "apis/admissionregistration.k8s.io/v1"
         }
-        _ => "api/v1",
+        _ => match JOB_KINDS.iter().find(|kind| kind.resource().plural == plural) {
+            Some(kind) => &format!("apis/{}", kind.resource().api_version()),
+            None => "api/v1",
+        },
     };
     match namespace {
         "" => format!("/{group}/{plural}"),

@@ -9,7 +9,7 @@ use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
 use crate::case;
-use crate::cases_jobs_kinds::definition_of;
+use crate::objects::definition_of;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, condition, dispatched, text, uid};
 
@@ -225,10 +225,10 @@ async fn a_job_over_the_workers_quota_waits_for_room(rig: Arc<Rig>) -> Result<()
 }
 
 async fn a_version_that_a_worker_does_not_serve_is_not_tried_there(rig: Arc<Rig>) -> Result<()> {
-    let (ns, object) = ("jobs-version", "raycluster/one");
-    let name = "customresourcedefinition/rayclusters.ray.io";
+    let (ns, object) = ("jobs-version", "planner/one");
+    let name = "customresourcedefinition/planners.batch.example.com";
     let spec = json!({"managedBy": {"type": "string"}, "suspend": {"type": "boolean"}});
-    let of = |version: &str| definition_of(["ray.io", version, "RayCluster"], spec.clone());
+    let of = |version: &str| definition_of(["batch.example.com", version, "Planner"], spec.clone());
     rig.opted_in_to(
         ns,
         json!({"clusters": ["worker-a", "worker-b"], "namespaces": {"create": true}}),
@@ -241,19 +241,18 @@ async fn a_version_that_a_worker_does_not_serve_is_not_tried_there(rig: Arc<Rig>
         })
         .await?;
     }
-    let cluster =
-        json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "one"}, "spec": {}});
+    let job = json!({"apiVersion": "batch.example.com/v1", "kind": "Planner", "metadata": {"name": "one"}, "spec": {}});
     // Until portcullis knows the kind, nothing writes managedBy but the policy, which does.
-    let local = rig.create(At::Manager, ns, cluster).await?;
+    let local = rig.create(At::Manager, ns, job).await?;
     ensure!(
-        local["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue",
+        local["spec"]["managedBy"] == "portcullis.dev/multikueue",
         "{local}"
     );
-    rig.until(At::Manager, ns, object, "on the other worker", |cluster| {
-        annotation(cluster, "portcullis.dev/cluster") == "worker-b"
+    rig.until(At::Manager, ns, object, "on the other worker", |job| {
+        annotation(job, "portcullis.dev/cluster") == "worker-b"
     })
     .await?;
-    let path = format!("/namespaces/{ns}/rayclusters");
+    let path = format!("/namespaces/{ns}/planners");
     ensure!(
         rig.requests(At::A, "create", &path)?.is_empty(),
         "it was tried all the same"

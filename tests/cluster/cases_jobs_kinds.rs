@@ -1,76 +1,54 @@
-//! A kind of job whose CRD is installed while we run: AppWrapper, without its operator.
+//! A kind of job whose CRD is installed while we run: AppWrapper with its real definition, without its operator.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
 use crate::case;
+use crate::cases_jobs_real::app_wrapper;
 use crate::rig::{Case, Rig};
-use crate::sides::{At, annotation, condition, dispatched, uid};
+use crate::sides::{At, annotation, dispatched, uid};
+use crate::whole::runs_whole;
 
 pub fn cases() -> Vec<Case> {
-    vec![
-        case!(a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_is_dropped),
-        case!(a_kind_without_conditions_says_by_events_why_it_waits),
-    ]
+    vec![case!(
+        a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_is_dropped
+    )]
 }
 
-/// The CRD of AppWrapper, with these fields in its spec.
-fn definition(fields: Value) -> Value {
-    definition_of(["workload.codeflare.dev", "v1beta2", "AppWrapper"], fields)
-}
+const NAME: &str = "customresourcedefinition/appwrappers.workload.codeflare.dev";
 
-pub fn definition_of([group, version, kind]: [&str; 3], fields: Value) -> Value {
-    let singular = kind.to_lowercase();
-    json!({
+/// The real definition, as the manager has it; `edit` changes the schema of its spec.
+async fn definition(rig: &Rig, edit: impl Fn(&mut Value)) -> Result<Value> {
+    let mut spec = rig.seen(At::Manager, "", NAME).await?["spec"].take();
+    edit(&mut spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]);
+    Ok(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": format!("{singular}s.{group}"),
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}, // asked for in groups of k8s.io
-        },
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": {
-                "plural": format!("{singular}s"), "singular": singular, "kind": kind, "listKind": format!("{kind}List"),
-            },
-            "versions": [{
-                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "spec": {"type": "object", "properties": fields},
-                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                }}},
-            }],
-        },
-    })
+        "metadata": {"name": "appwrappers.workload.codeflare.dev"}, "spec": spec,
+    }))
 }
 
-fn fields(suspend: bool) -> Value {
-    let mut fields = json!({
-        "managedBy": {"type": "string"},
-        "components": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-    });
-    if suspend {
-        fields["suspend"] = json!({"type": "boolean"});
+/// Without the field in the schema.
+fn without(field: &'static str) -> impl Fn(&mut Value) {
+    move |spec| {
+        spec["properties"]
+            .as_object_mut()
+            .and_then(|fields| fields.remove(field));
     }
-    fields
 }
 
 async fn a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_is_dropped(
     rig: Arc<Rig>,
 ) -> Result<()> {
     let (ns, object) = ("jobs-kinds", "appwrapper/train");
-    let name = "customresourcedefinition/appwrappers.workload.codeflare.dev";
     rig.on_a(ns).await?;
-    rig.create(At::Manager, "", definition(fields(true))).await?;
-    let established = |definition: &Value| condition(definition, "Established")["status"] == "True";
-    rig.until(At::Manager, "", name, "established", established)
-        .await?;
+    rig.cluster(At::Manager).install_crds(Crds::AppWrapper).await?;
     let wrapper = json!({
         "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "metadata": {"name": "train"},
-        "spec": {"components": [{"template": {}}]},
+        "spec": {"components": [{"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "main"}}}]},
     });
     let local = rig.create(At::Manager, ns, wrapper).await?;
     let says = |words: &'static str| {
@@ -89,7 +67,8 @@ async fn a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_i
         says("does not serve appwrappers.workload.codeflare.dev"),
     )
     .await?;
-    rig.create(At::A, "", definition(fields(false))).await?;
+    let narrow = definition(&rig, without("suspend")).await?;
+    rig.create(At::A, "", narrow).await?;
     rig.until(
         At::Manager,
         ns,
@@ -102,8 +81,9 @@ async fn a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_i
         rig.find(At::A, ns, object).await?.is_none(),
         "the copy that would run is left"
     );
-    let wider = json!({"spec": {"versions": definition(fields(true))["spec"]["versions"]}});
-    rig.patch(At::A, "", name, wider).await?;
+    let wider = definition(&rig, |_| ()).await?;
+    let versions = json!({"spec": {"versions": wider["spec"]["versions"]}});
+    rig.patch(At::A, "", NAME, versions).await?;
     let remote = rig
         .until(At::A, ns, object, "opened", |wrapper| {
             wrapper["spec"]["suspend"] == false
@@ -123,35 +103,29 @@ async fn a_kind_comes_alive_where_it_is_installed_and_never_runs_where_suspend_i
     rig.delete(At::Manager, ns, object).await?;
     rig.until_gone(At::Manager, ns, object, &uid(&local)).await?;
     rig.until_gone(At::A, ns, object, &uid(&remote)).await?;
-    where_managed_by_is_dropped(&rig, ns, name).await?;
-    for at in [At::Manager, At::A] {
-        rig.delete(at, "", name).await?;
-    }
-    Ok(())
+    runs_whole(&rig, &app_wrapper()).await?;
+    where_managed_by_is_dropped(&rig, ns).await
 }
 
 /// A schema that keeps all that it does not know says nothing of the operator: the job may run here too.
-async fn where_managed_by_is_dropped(rig: &Rig, ns: &str, name: &str) -> Result<()> {
+async fn where_managed_by_is_dropped(rig: &Rig, ns: &str) -> Result<()> {
     let object = "appwrapper/late";
     let wrapper = json!({
         "apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "metadata": {"name": "late"},
-        "spec": {"suspend": true, "components": [{"template": {}}]},
+        "spec": {"suspend": true, "components": [{"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "main"}}}]},
     });
     let local = rig.create(At::Manager, ns, wrapper).await?;
     rig.until(At::Manager, ns, object, "suspended", |wrapper| {
         dispatched(wrapper)["reason"] == "Suspended"
     })
     .await?;
-    let mut older = definition(json!({"suspend": {"type": "boolean"}}));
-    older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"] =
-        true.into();
-    rig.patch(
-        At::Manager,
-        "",
-        name,
-        json!({"spec": {"versions": older["spec"]["versions"]}}),
-    )
+    let older = definition(rig, |spec| {
+        without("managedBy")(spec);
+        spec["x-kubernetes-preserve-unknown-fields"] = true.into();
+    })
     .await?;
+    let versions = json!({"spec": {"versions": older["spec"]["versions"]}});
+    rig.patch(At::Manager, "", NAME, versions).await?;
     // Each touch gives it a turn; nothing else does when the schema changes.
     let mut touches = 0;
     wait_for("FieldDropped to be told", Duration::from_secs(60), async || {
@@ -179,45 +153,4 @@ async fn where_managed_by_is_dropped(rig: &Rig, ns: &str, name: &str) -> Result<
         "it has a copy: {writes:?}"
     );
     Ok(())
-}
-
-/// RayJob, on the manager only and without its operator.
-async fn a_kind_without_conditions_says_by_events_why_it_waits(rig: Arc<Rig>) -> Result<()> {
-    let (ns, object) = ("jobs-told", "rayjob/train");
-    let name = "customresourcedefinition/rayjobs.ray.io";
-    rig.on_a(ns).await?;
-    rig.create(
-        At::Manager,
-        "",
-        definition_of(["ray.io", "v1", "RayJob"], fields(true)),
-    )
-    .await?;
-    rig.until(At::Manager, "", name, "established", |definition| {
-        condition(definition, "Established")["status"] == "True"
-    })
-    .await?;
-    let job = json!({
-        "apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "train"}, "spec": {"suspend": true},
-    });
-    let local = rig.create(At::Manager, ns, job).await?;
-    ensure!(
-        local["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue",
-        "{local}"
-    );
-    rig.until_event(ns, "train", "Suspended", "once it is resumed")
-        .await?;
-    rig.patch(At::Manager, ns, object, json!({"spec": {"suspend": false}}))
-        .await?;
-    rig.until_event(ns, "train", "NoClusterTakesIt", "does not serve rayjobs.ray.io")
-        .await?;
-    let stored = rig.seen(At::Manager, ns, object).await?;
-    ensure!(stored["status"].is_null(), "its status is not ours: {stored}");
-    let said = rig.status(&["-n", ns, object]).await?;
-    ensure!(
-        said.contains("does not serve rayjobs.ray.io") && said.contains("has no copy on any worker yet"),
-        "{said}"
-    );
-    rig.delete(At::Manager, ns, object).await?;
-    rig.until_gone(At::Manager, ns, object, &uid(&local)).await?;
-    rig.delete(At::Manager, "", name).await
 }

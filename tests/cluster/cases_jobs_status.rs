@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::case;
 use crate::cases_jobs_bad_input::{ever_rarer, job, says};
-use crate::cases_jobs_kinds::definition_of;
+use crate::objects::definition_of;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, condition, dispatched, uid};
 
@@ -94,15 +94,15 @@ async fn a_status_that_the_manager_refuses_is_told_and_tried_ever_more_rarely(ri
 async fn a_status_that_the_managers_schema_refuses_or_drops_is_not_written_again(
     rig: Arc<Rig>,
 ) -> Result<()> {
-    let (ns, object) = ("jobs-status-schema", "rayservice/one");
-    let name = "customresourcedefinition/rayservices.ray.io";
+    let (ns, object) = ("jobs-status-schema", "solver/one");
+    let name = "customresourcedefinition/solvers.batch.example.com";
     rig.on_a(ns).await?;
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let spec = json!({"managedBy": {"type": "string"}, "rayClusterConfig": anything});
-    let newer = definition_of(["ray.io", "v1", "RayService"], spec);
+    let spec = json!({"managedBy": {"type": "string"}, "suspend": {"type": "boolean"}});
+    let newer = definition_of(["batch.example.com", "v1", "Solver"], spec);
     let mut older = newer.clone();
     let status = json!({"type": "object", "properties": {
-        "serviceStatus": {"type": "string", "enum": ["Running"]},
+        "phase": {"type": "string", "enum": ["Running"]},
         "conditions": {"type": "array", "items": anything},
     }});
     older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = status;
@@ -113,14 +113,12 @@ async fn a_status_that_the_managers_schema_refuses_or_drops_is_not_written_again
         })
         .await?;
     }
-    let service = json!({
-        "apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": "one"}, "spec": {"rayClusterConfig": {}},
+    let job = json!({
+        "apiVersion": "batch.example.com/v1", "kind": "Solver", "metadata": {"name": "one"}, "spec": {},
     });
-    let local = rig.create(At::Manager, ns, service).await?;
+    let local = rig.create(At::Manager, ns, job).await?;
     let remote = rig
-        .until(At::A, ns, object, "opened", |service| {
-            service["spec"]["rayClusterConfig"]["suspend"] == false
-        })
+        .until(At::A, ns, object, "opened", |job| job["spec"]["suspend"] == false)
         .await?;
     let there = format!("{object}/status");
     let says_there = async |status: Value| rig.patch(At::A, ns, &there, json!({ "status": status })).await;
@@ -132,12 +130,12 @@ async fn a_status_that_the_managers_schema_refuses_or_drops_is_not_written_again
         }
         Ok(())
     };
-    let path = format!("/namespaces/{ns}/rayservices/one/status");
+    let path = format!("/namespaces/{ns}/solvers/one/status");
     let writes = || rig.requests(At::Manager, "patch", &path).map(|times| times.len());
     // Dropped: written once.
-    says_there(json!({"serviceStatus": "Running", "numServeEndpoints": 3})).await?;
-    rig.until(At::Manager, ns, object, "what the manager knows", |service| {
-        service["status"]["serviceStatus"] == "Running"
+    says_there(json!({"phase": "Running", "replicas": 3})).await?;
+    rig.until(At::Manager, ns, object, "what the manager knows", |job| {
+        job["status"]["phase"] == "Running"
     })
     .await?;
     let settled = wait_for("no more writes", PATIENCE, async || {
@@ -146,8 +144,8 @@ async fn a_status_that_the_managers_schema_refuses_or_drops_is_not_written_again
         // A change that the manager keeps comes through after all that was before it.
         let mark = before.to_string();
         says_there(json!({"conditions": [{"type": "Ready", "status": "True", "reason": mark}]})).await?;
-        rig.until(At::Manager, ns, object, "the mark", |service| {
-            condition(service, "Ready")["reason"] == mark
+        rig.until(At::Manager, ns, object, "the mark", |job| {
+            condition(job, "Ready")["reason"] == mark
         })
         .await?;
         let after = writes()?;
@@ -169,28 +167,28 @@ async fn a_status_that_the_managers_schema_refuses_or_drops_is_not_written_again
         writes()?
     );
     // Refused: told, ever more rarely, and over when the worker says something else.
-    says_there(json!({"serviceStatus": "Odd"})).await?;
+    says_there(json!({"phase": "Odd"})).await?;
     rig.until(
         At::Manager,
         ns,
         object,
         "the refusal",
-        says("WriteRefused", "serviceStatus"),
+        says("WriteRefused", "phase"),
     )
     .await?;
     let since = writes()?;
     let all = rig.until_requests(At::Manager, "patch", &path, since + 4).await?;
     ever_rarer(&all[since..]).context("tries of the status")?;
-    says_there(json!({"serviceStatus": "Running"})).await?;
-    rig.until(At::Manager, ns, object, "over", |service| {
-        dispatched(service)["reason"] != "WriteRefused" && dispatched(service)["status"] == "True"
+    says_there(json!({"phase": "Running"})).await?;
+    rig.until(At::Manager, ns, object, "over", |job| {
+        dispatched(job)["reason"] != "WriteRefused" && dispatched(job)["status"] == "True"
     })
     .await?;
     // A newer CRD on the manager keeps what was dropped, though nothing happens to the job.
     let versions = json!({"spec": {"versions": newer["spec"]["versions"]}});
     rig.patch(At::Manager, "", name, versions).await?;
-    rig.until(At::Manager, ns, object, "all of the status", |service| {
-        service["status"]["numServeEndpoints"] == 3
+    rig.until(At::Manager, ns, object, "all of the status", |job| {
+        job["status"]["replicas"] == 3
     })
     .await?;
     ensure!(

@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         case!(alone a_job_set_runs_on_a_worker_only_and_goes_when_it_is_due),
         case!(alone an_mpi_job_runs_on_a_worker_only_and_goes_when_it_is_due),
         case!(alone a_pytorch_job_runs_on_a_worker_only),
+        case!(alone the_other_jobs_of_the_training_operator_run_on_a_worker),
         case!(alone jobs_made_while_we_are_down_run_nowhere_until_we_are_back),
     ];
     let with_time = |case| Case {
@@ -221,6 +222,101 @@ async fn a_pytorch_job_runs_on_a_worker_only(rig: Arc<Rig>) -> Result<()> {
     let args = ["delete", "-n", ns, object, "--wait=false"];
     rig.cluster(At::Manager).kubectl_with("alice", &args, "").await?;
     gone(&rig, ns, object, both).await
+}
+
+/// With their webhooks, which take no other value than Kueue's. Side by side, each in a namespace of its own; a JAXJob beside
+/// them is left to the pod gate.
+async fn the_other_jobs_of_the_training_operator_run_on_a_worker(rig: Arc<Rig>) -> Result<()> {
+    let one = async |kind: &str, map: &str, container: &str, roles: Value| -> Result<()> {
+        let ns = format!("whole-{}", kind.to_lowercase());
+        let object = format!("{}/one", kind.to_lowercase());
+        let replicas = roles
+            .as_object()
+            .context("roles")?
+            .iter()
+            .map(|(role, replicas)| {
+                (
+                    role.clone(),
+                    json!({"replicas": replicas, "restartPolicy": "Never", "template": template(container)}),
+                )
+            });
+        let job = json!({
+            "apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "one"},
+            "spec": {map: replicas.collect::<Value>()},
+        });
+        ground(&rig, &ns).await?;
+        create(&rig, &ns, &job).await?;
+        let made = rig.seen(At::Manager, &ns, &object).await?;
+        ensure!(
+            text(&made, "/spec/runPolicy/managedBy") == KUEUES,
+            "{}",
+            made["spec"]
+        );
+        ensure!(
+            annotation(&made, "portcullis.dev/dispatched-by") == OURS,
+            "{}",
+            made["metadata"]
+        );
+        let both = runs_there(&rig, &ns, &object, 3, "Succeeded").await?;
+        let args = ["delete", "-n", &ns, &object, "--wait=false"];
+        rig.cluster(At::Manager).kubectl_with("alice", &args, "").await?;
+        gone(&rig, &ns, &object, both).await
+    };
+    let (tensorflow, xgboost, paddle, jax) = tokio::join!(
+        one(
+            "TFJob",
+            "tfReplicaSpecs",
+            "tensorflow",
+            json!({"Chief": 1, "Worker": 2})
+        ),
+        one(
+            "XGBoostJob",
+            "xgbReplicaSpecs",
+            "xgboost",
+            json!({"Master": 1, "Worker": 2})
+        ),
+        one(
+            "PaddleJob",
+            "paddleReplicaSpecs",
+            "paddle",
+            json!({"Master": 1, "Worker": 2})
+        ),
+        a_jax_job_goes_by_pods(&rig),
+    );
+    tensorflow.context("TFJob")?;
+    xgboost.context("XGBoostJob")?;
+    paddle.context("PaddleJob")?;
+    jax.context("JAXJob")
+}
+
+/// Its operator ignores `managedBy`.
+async fn a_jax_job_goes_by_pods(rig: &Rig) -> Result<()> {
+    let (ns, object) = ("whole-jaxjob", "jaxjob/one");
+    ground(rig, ns).await?;
+    let job = json!({
+        "apiVersion": "kubeflow.org/v1", "kind": "JAXJob", "metadata": {"name": "one"},
+        "spec": {"jaxReplicaSpecs": {"Worker": {"replicas": 3, "restartPolicy": "Never", "template": template("jax")}}},
+    });
+    create(rig, ns, &job).await?;
+    let made = rig.seen(At::Manager, ns, object).await?;
+    ensure!(
+        made["spec"]["runPolicy"]["managedBy"].is_null(),
+        "{}",
+        made["spec"]
+    );
+    ensure!(
+        annotation(&made, "portcullis.dev/dispatched-by").is_empty(),
+        "{}",
+        made["metadata"]
+    );
+    rig.running_there(ns, 3).await?;
+    rig.end_all(ns, "complete").await?;
+    rig.until(At::Manager, ns, object, "Succeeded", |job| {
+        condition(job, "Succeeded")["status"] == "True"
+    })
+    .await?;
+    ensure!(rig.find(At::A, ns, object).await?.is_none(), "it has a copy");
+    Ok(())
 }
 
 async fn a_job_of_a_cron_job_runs_on_a_worker_only(rig: Arc<Rig>) -> Result<()> {

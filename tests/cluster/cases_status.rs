@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case;
-use crate::rig::{BINARY, Case, Rig};
+use crate::rig::{BINARY, CONFIGURATION, Case, Rig};
 use crate::sides::{At, PATIENCE, dispatched, text, uid};
 
 pub fn cases() -> Vec<Case> {
@@ -163,8 +163,8 @@ async fn status_says_why_there_are_no_pods_to_show(rig: Arc<Rig>) -> Result<()> 
             "Job \"nosuch\" not found in namespace \"status-none\"",
         ),
         (
-            &["-n", ns, "tfjob/one"],
-            "the manager does not serve TFJob of kubeflow.org/v1",
+            &["-n", ns, "--config", CONFIGURATION, "painter/one"],
+            "the manager does not serve Painter of batch.example.com/v1",
         ),
         (
             &["-n", ns, "deployment/one"],

@@ -7,9 +7,8 @@ use portcullis_testbed::Part;
 use serde_json::json;
 
 use crate::case;
-use crate::rig::{Case, Rig};
+use crate::rig::{CONFIGURATION, Case, Rig, printed};
 use crate::sides::{At, annotation, condition, dispatched, plain, play, pod, running, text, uid};
-use crate::third::printed;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -104,6 +103,8 @@ async fn the_role_per_namespace_is_enough_and_a_missing_right_is_told(rig: Arc<R
         .await?;
     c.apply(&printed(&[
         "manifests",
+        "--config",
+        CONFIGURATION,
         "rbac-worker-namespaced",
         "--worker-namespace",
         "default",
@@ -118,6 +119,8 @@ async fn the_role_per_namespace_is_enough_and_a_missing_right_is_told(rig: Arc<R
     rig.consenting(At::C, ns).await?;
     c.apply(&printed(&[
         "manifests",
+        "--config",
+        CONFIGURATION,
         "rbac-worker-namespaced",
         "--worker-namespace",
         ns,
@@ -179,7 +182,7 @@ async fn a_worker_restored_to_before_the_opening_runs_nothing_twice(rig: Arc<Rig
     rig.until_ready(ns, "first").await?;
     c.kubectl(&["delete", "clusterrolebinding", "portcullis-worker"])
         .await?;
-    let rest = printed(&["manifests", "rbac-worker"])?
+    let rest = printed(&["manifests", "--config", CONFIGURATION, "rbac-worker"])?
         .replace("  - patch\n", "")
         .replace("portcullis-worker", "portcullis-no-patch");
     c.apply(&rest).await?;

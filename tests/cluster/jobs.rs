@@ -10,11 +10,16 @@ use serde_json::{Value, json};
 use crate::rig::Rig;
 use crate::sides::{At, PATIENCE, US, annotation, play, running, text, uid};
 
-/// The status without what is ours, and without the Job controller's bookkeeping.
+/// The status without what is ours, and without the Job controller's bookkeeping. A generation counts on its own cluster:
+/// what is left is whether the newest was seen. An empty map says nothing.
 fn shown(job: &Value) -> Value {
     let mut status = job["status"].clone();
     if let Some(fields) = status.as_object_mut() {
         fields.remove("uncountedTerminatedPods");
+        fields.retain(|_, value| *value != json!({}));
+        if let Some(observed) = fields.get_mut("observedGeneration") {
+            *observed = (*observed == job["metadata"]["generation"]).into();
+        }
     }
     if let Some(conditions) = status["conditions"].as_array_mut() {
         conditions.retain(|condition| condition["type"] != "portcullis.dev/Dispatched");

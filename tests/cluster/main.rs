@@ -16,7 +16,9 @@ mod cases_jobs_edits;
 mod cases_jobs_kinds;
 mod cases_jobs_many;
 mod cases_jobs_pure;
+mod cases_jobs_real;
 mod cases_jobs_status;
+mod cases_kuberay;
 mod cases_mirror;
 mod cases_names;
 mod cases_operators;
@@ -31,6 +33,7 @@ mod objects;
 mod rig;
 mod sides;
 mod third;
+mod whole;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         cases_jobs_many::cases(),
         cases_jobs_pure::cases(),
         cases_jobs_status::cases(),
+        cases_jobs_real::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         cases_third::cases(),
         dispatch::cases(),
         guard::cases(),
+        cases_kuberay::cases(),   // at the end, as:
         cases_operators::cases(), // at the end: what they start on the manager stays
     ]
     .into_iter()

@@ -103,3 +103,28 @@ pub fn set(kind: &str, replicas: u32, template: Value) -> Value {
 pub fn play(directive: &str, value: &str) -> Value {
     json!({"metadata": {"annotations": {format!("kwok.test/{directive}"): value}}})
 }
+
+/// A made-up definition of a kind, with these fields in its spec; its status takes anything.
+pub fn definition_of([group, version, kind]: [&str; 3], fields: Value) -> Value {
+    let singular = kind.to_lowercase();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{singular}s.{group}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}, // asked for in groups of k8s.io
+        },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {
+                "plural": format!("{singular}s"), "singular": singular, "kind": kind, "listKind": format!("{kind}List"),
+            },
+            "versions": [{
+                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": fields},
+                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                }}},
+            }],
+        },
+    })
+}

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 use tokio::sync::Mutex;
 
@@ -56,6 +56,9 @@ pub struct Rig {
 
 /// The program under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_portcullis");
+
+/// Its configuration: kinds that these tests make up.
+pub const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/kinds.yaml");
 
 impl Rig {
     /// Starts clusters, installs what the program prints, starts the program.
@@ -175,9 +178,16 @@ impl Rig {
 pub fn options(world: &World, kubeconfig: &Path, name: &str) -> PortcullisOptions {
     PortcullisOptions {
         name: name.to_owned(),
-        args: ["--log-level", "info,portcullis=debug", "--drain-timeout", "5s"]
-            .map(str::to_owned)
-            .to_vec(),
+        args: [
+            "--log-level",
+            "info,portcullis=debug",
+            "--drain-timeout",
+            "5s",
+            "--config",
+            CONFIGURATION,
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         ..PortcullisOptions::new(Path::new(BINARY), kubeconfig, world.folder())
     }
 }
@@ -192,16 +202,27 @@ pub fn pod(name: &str, more: &str) -> String {
 
 /// What the program prints for an installation whose webhook is at this URL.
 pub fn manifests(webhook_url: &str) -> Result<Manifests> {
-    let print = |args: &[&str]| -> Result<String> {
-        let output = Command::new(BINARY).args(args).output()?;
-        if !output.status.success() {
-            bail!("portcullis {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(String::from_utf8(output.stdout)?)
-    };
     Ok(Manifests {
-        crds: print(&["crds"])?,
-        manager: print(&["manifests", "--webhook-url", webhook_url, "all"])?,
-        worker: print(&["manifests", "rbac-worker"])?,
+        crds: printed(&["crds"])?,
+        manager: printed(&[
+            "manifests",
+            "--webhook-url",
+            webhook_url,
+            "--config",
+            CONFIGURATION,
+            "all",
+        ])?,
+        worker: printed(&["manifests", "--config", CONFIGURATION, "rbac-worker"])?,
     })
+}
+
+/// What the program prints.
+pub fn printed(args: &[&str]) -> Result<String> {
+    let output = Command::new(BINARY).args(args).output()?;
+    ensure!(
+        output.status.success(),
+        "portcullis {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
 }

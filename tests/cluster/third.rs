@@ -1,14 +1,11 @@
 //! A third cluster for the cases that need one of their own: other rights, a restored backup, a registration that goes.
 
-use std::path::Path;
-use std::process::Command;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use portcullis_testbed::{Cluster, ClusterOptions, Proxy};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::rig::{BINARY, Rig};
+use crate::rig::{CONFIGURATION, Rig, printed};
 use crate::sides::{At, condition};
 
 static THIRD: OnceCell<Third> = OnceCell::const_new();
@@ -42,7 +39,12 @@ impl Rig {
             .await?;
         third
             .cluster
-            .apply(&printed(&["manifests", "rbac-worker"])?)
+            .apply(&printed(&[
+                "manifests",
+                "--config",
+                CONFIGURATION,
+                "rbac-worker",
+            ])?)
             .await?;
         Ok(&third.cluster)
     }
@@ -117,15 +119,4 @@ impl Rig {
         )
         .await
     }
-}
-
-/// What the program prints.
-pub fn printed(args: &[&str]) -> Result<String> {
-    let output = Command::new(Path::new(BINARY)).args(args).output()?;
-    ensure!(
-        output.status.success(),
-        "portcullis {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }

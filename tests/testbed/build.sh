@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the programs of the test bed once per machine: a Kubernetes control plane, KWOK, and the
-# babysitter that ends them; with --gang also a gang scheduler and the operators of jobs, with --version an
-# older control plane. Does nothing when they are there. Progress goes to stderr, the folder with the
-# programs is the last line of stdout.
+# babysitter that ends them; with --gang also a gang scheduler and the operators of jobs, with --kinds KubeRay
+# and the definitions of more kinds of jobs, with --version an older control plane. Does nothing when they are
+# there. Progress goes to stderr, the folder with the programs is the last line of stdout.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -39,6 +39,11 @@ gang="$cache/$({
   printf '%s\n' "$core" "$coscheduler" "$mpi_operator" "$training_operator" "$jobset"
   cat build.sh -- */kustomization.yaml
 } | sha256sum | cut -c1-16)"
+kuberay="kuberay-$(hash_of '-s -w' kuberay/go.mod kuberay/go.sum)"
+kinds="$cache/$({
+  printf '%s\n' "$core" "$kuberay"
+  cat build.sh kuberay/kustomization.yaml kinds/go.mod kinds/go.sum
+} | sha256sum | cut -c1-16)"
 
 # build STEP NAME MODULE PACKAGE HOW-LONG LDFLAGS [OPTION…]: one program, into the cache under its own hash.
 build() {
@@ -62,6 +67,13 @@ build() {
 
 # source_of MODULE UPSTREAM: the folder of a module that ours requires.
 source_of() { (cd "$1" && go mod download "$2" >&2 && go list -m -f '{{.Dir}}' "$2"); }
+
+# pinned MODULE UPSTREAM: as source_of, where nothing is built: of the graph of modules it loads nothing.
+pinned() {
+  local version
+  version=$(awk -v path="$2" '$1 == path { print $2 }' "$1/go.mod")
+  (cd "$1" && go mod download -json "$2@$version") | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
+}
 
 # patched MODULE UPSTREAM FILE…: a go.mod for `go build -modfile` that takes upstream from a copy, in which
 # MODULE/loopback.sed was run over these files.
@@ -159,13 +171,32 @@ build_gang() {
   touch "$gang/.complete"
 }
 
+build_kinds() {
+  local ray=github.com/ray-project/kuberay/ray-operator from
+  build kinds\ 1/2 "$kuberay" kuberay $ray '2 minutes' '-s -w'
+  publish "$kinds" "$kuberay"
+  say '[kinds 2/2] definitions of TrainJob, RayJob, RayCluster, RayService, AppWrapper and SparkApplication'
+  mkdir -p "$kinds/crds" "$kinds/install"
+  from=$(source_of kuberay $ray)
+  crds "$from/config/crd/bases" ray.io_ray{clusters,jobs,services}.yaml >"$kinds/crds/kuberay.yaml"
+  installation kuberay $ray >"$kinds/install/kuberay.yaml"
+  from=$(pinned kinds github.com/kubeflow/trainer/v2)
+  crds "$from/manifests/base/crds" trainer.kubeflow.org_trainjobs.yaml >"$kinds/crds/trainer.yaml"
+  from=$(pinned kinds github.com/project-codeflare/appwrapper)
+  crds "$from/config/crd/bases" workload.codeflare.dev_appwrappers.yaml >"$kinds/crds/appwrapper.yaml"
+  from=$(pinned kinds github.com/kubeflow/spark-operator/v2)
+  crds "$from/config/crd/bases" sparkoperator.k8s.io_sparkapplications.yaml >"$kinds/crds/spark-operator.yaml"
+  touch "$kinds/.complete"
+}
+
 of_older=
 case "$*" in
   '') wanted=$core ;;
   --gang) wanted=$gang ;;
+  --kinds) wanted=$kinds ;;
   '--version 1.36') of_older=$of_1_36 ;;
   '--version 1.35') of_older=$of_1_35 ;;
-  *) say "usage: build.sh [--gang | --version 1.36|1.35]"; exit 2 ;;
+  *) say "usage: build.sh [--gang | --kinds | --version 1.36|1.35]"; exit 2 ;;
 esac
 [ -z "$of_older" ] || wanted="$cache/$(older "$2" "$of_older")"
 if [ ! -e "$wanted/.complete" ]; then
@@ -177,6 +208,7 @@ if [ ! -e "$wanted/.complete" ]; then
   case "$wanted" in
     "$core") ;;
     "$gang") build_gang ;;
+    "$kinds") build_kinds ;;
     *) build_older "$2" "$of_older" ;;
   esac
 fi

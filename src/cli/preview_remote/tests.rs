@@ -186,7 +186,7 @@ fn what_is_not_dispatched_is_refused() {
         false,
         Format::Yaml,
         expect![
-            "pods.yaml, document 1: found a Deployment of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication; take one from `kubectl get KIND NAME -o yaml`"
+            "pods.yaml, document 1: found a Deployment of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication; take one from `kubectl get KIND NAME -o yaml`"
         ],
     );
     check(
@@ -242,7 +242,7 @@ fn what_an_api_server_would_not_read_is_refused_with_its_place_and_path() {
         false,
         Format::Yaml,
         expect![
-            "pods.yaml, document 1: found a Pod of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication; take one from `kubectl get KIND NAME -o yaml`"
+            "pods.yaml, document 1: found a Pod of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication; take one from `kubectl get KIND NAME -o yaml`"
         ],
     );
 }

@@ -184,14 +184,14 @@ fn what_is_not_dispatched_is_refused() {
         "{apiVersion: apps/v1, kind: Deployment}",
         REMOTE,
         expect![
-            "local object: found a Deployment of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication, as `kubectl get KIND NAME -o yaml` prints it"
+            "local object: found a Deployment of apps/v1, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication, as `kubectl get KIND NAME -o yaml` prints it"
         ],
     );
     check(
         LOCAL,
         &format!("{REMOTE}---{REMOTE}"),
         expect![
-            "remote object: found 2 objects, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication, as `kubectl get KIND NAME -o yaml` prints it"
+            "remote object: found 2 objects, expected a Pod of v1 or one of the jobs MPIJob, TFJob, PyTorchJob, XGBoostJob, PaddleJob, Job, JobSet, TrainJob, RayJob, RayCluster, RayService, AppWrapper, SparkApplication, as `kubectl get KIND NAME -o yaml` prints it"
         ],
     );
     check("", REMOTE, expect!["local object: no object found in pod.yaml"]);

@@ -35,11 +35,18 @@ fn opening_takes_the_mark_off_and_gives_the_users_own_suspend() {
                 json!({"metadata": {"annotations": {names::UNCOMMITTED: "true"}}}),
             );
             testing::set(&mut copy, kind.suspend(), true.into());
+            if let Some(flag) = kind.flag_of_suspended() {
+                testing::set(&mut copy, flag, true.into());
+            }
             let patch = open(*kind, &job, &copy).unwrap();
             let mut opened = copy.clone();
             json_patch::patch(&mut opened, &patch).unwrap();
             assert!(!is_uncommitted(&opened));
             assert_eq!(is_suspended(*kind, &opened), suspended);
+            if let Some(flag) = kind.flag_of_suspended() {
+                let expected = suspended.then_some(&Value::Bool(true));
+                assert_eq!(at(&opened, flag), expected, "as the operator wants it");
+            }
             assert_eq!(open(*kind, &job, &opened), None);
             assert!(
                 json_patch::patch(&mut opened, &patch).is_err(),
@@ -170,4 +177,53 @@ fn a_listed_beginning_covers_all_that_begin_so_and_nothing_that_a_copy_never_car
         json!({"example.com/team": "a", names::ORIGIN: "o"})
     );
     assert_eq!(forward(job, &here, &there, allowed), None);
+}
+
+/// KubeRay refuses a suspended RayJob that would leave its cluster.
+#[test]
+fn a_ray_job_ends_its_cluster_while_it_is_suspended() {
+    let kind = kind("RayJob");
+    let stays = json!({"spec": {"shutdownAfterJobFinishes": false}});
+    check(
+        kind,
+        &local(
+            kind,
+            json!({"spec": {"suspend": true, "shutdownAfterJobFinishes": false}}),
+        ),
+        &remote(kind, stays.clone()),
+        expect![[r#"
+            {"op":"test","path":"/metadata/uid","value":"remote-uid"}
+            {"op":"test","path":"/metadata/annotations","value":{"portcullis.dev/local-uid":"local-uid"}}
+            {"op":"add","path":"/spec/suspend","value":true}
+            {"op":"add","path":"/spec/shutdownAfterJobFinishes","value":true}
+        "#]],
+    );
+    check(
+        kind,
+        &local(kind, stays),
+        &remote(
+            kind,
+            json!({"spec": {"suspend": true, "shutdownAfterJobFinishes": true}}),
+        ),
+        expect![[r#"
+            {"op":"test","path":"/metadata/uid","value":"remote-uid"}
+            {"op":"test","path":"/metadata/annotations","value":{"portcullis.dev/local-uid":"local-uid"}}
+            {"op":"add","path":"/spec/suspend","value":false}
+            {"op":"add","path":"/spec/shutdownAfterJobFinishes","value":false}
+        "#]],
+    );
+    check(
+        kind,
+        &local(kind, json!({})),
+        &remote(
+            kind,
+            json!({"spec": {"suspend": true, "shutdownAfterJobFinishes": true}}),
+        ),
+        expect![[r#"
+            {"op":"test","path":"/metadata/uid","value":"remote-uid"}
+            {"op":"test","path":"/metadata/annotations","value":{"portcullis.dev/local-uid":"local-uid"}}
+            {"op":"add","path":"/spec/suspend","value":false}
+            {"op":"remove","path":"/spec/shutdownAfterJobFinishes"}
+        "#]],
+    );
 }

@@ -180,6 +180,9 @@ fn every_kind_is_copied_suspended_and_without_managed_by() {
             );
         }
         job["spec"]["runtimePatches"] = json!([{"manager": "kueue.x-k8s.io/manager"}, {"manager": "mine"}]);
+        job["metadata"]["annotations"]["kueue.x-k8s.io/trainjob-override-idx"] = "1".into();
+        job["spec"]["podTemplateOverrides"] =
+            json!([{"targetJobs": [{"name": "mine"}]}, {"targetJobs": [{"name": "node"}]}]);
         if job["spec"]["components"].is_array() {
             job["spec"]["components"][0]["podSetInfos"] = json!([{"nodeSelector": {"pool": "m"}}]);
         }
@@ -219,10 +222,6 @@ fn every_kind_is_copied_suspended_and_without_managed_by() {
         dropped spec.runPolicy.managedBy: the worker's own operator runs the copy
         dropped spec.runPolicy.ttlSecondsAfterFinished: the copy stays until its end is told here; then the local job keeps it
         rewritten spec.runPolicy.suspend: holds the copy until the local job has recorded it; then it follows the local job
-        JAXJob
-        dropped spec.runPolicy.managedBy: the worker's own operator runs the copy
-        dropped spec.runPolicy.ttlSecondsAfterFinished: the copy stays until its end is told here; then the local job keeps it
-        rewritten spec.runPolicy.suspend: holds the copy until the local job has recorded it; then it follows the local job
         Job
         dropped spec.managedBy: the worker's own operator runs the copy
         dropped spec.ttlSecondsAfterFinished: the copy stays until its end is told here
@@ -234,10 +233,12 @@ fn every_kind_is_copied_suspended_and_without_managed_by() {
         TrainJob
         dropped spec.managedBy: the worker's own operator runs the copy
         dropped spec.runtimePatches[0]: the manager's Kueue names nodes of the manager
+        dropped spec.podTemplateOverrides[1]: the manager's Kueue names nodes of the manager
         rewritten spec.suspend: holds the copy until the local job has recorded it; then it follows the local job
         RayJob
         dropped spec.managedBy: the worker's own operator runs the copy
         rewritten spec.suspend: holds the copy until the local job has recorded it; then it follows the local job
+        rewritten spec.shutdownAfterJobFinishes: without it the worker's operator refuses the suspended copy; then it follows the local job
         RayCluster
         dropped spec.managedBy: the worker's own operator runs the copy
         rewritten spec.suspend: holds the copy until the local job has recorded it; then it follows the local job

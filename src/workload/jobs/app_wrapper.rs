@@ -64,7 +64,12 @@ impl JobKind for AppWrapper {
         }
     }
 
-    fn clean(&self, copy: &mut Value, dropped: &mut dyn FnMut(String, &'static str)) {
+    fn clean(
+        &self,
+        copy: &mut Value,
+        _metadata: &Map<String, Value>,
+        dropped: &mut dyn FnMut(String, &'static str),
+    ) {
         let components = copy.pointer_mut("/spec/components").and_then(Value::as_array_mut);
         for (place, component) in components.into_iter().flatten().enumerate() {
             let component = component.as_object_mut();

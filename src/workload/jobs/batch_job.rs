@@ -79,7 +79,12 @@ impl JobKind for BatchJob {
     }
 
     /// The selector and its labels name the UID of the local Job; with them the server would refuse the copy.
-    fn clean(&self, copy: &mut Value, dropped: &mut dyn FnMut(String, &'static str)) {
+    fn clean(
+        &self,
+        copy: &mut Value,
+        _metadata: &Map<String, Value>,
+        dropped: &mut dyn FnMut(String, &'static str),
+    ) {
         let manual = copy.pointer("/spec/manualSelector") == Some(&Value::Bool(true));
         if !manual {
             dispatch::remove(copy, &["spec", "selector"], GENERATED, dropped);

@@ -1,4 +1,5 @@
-//! JAXJob: workers only.
+//! JAXJob: workers only. Its operator (1.9.3, the last release) reads `managedBy` nowhere, unlike that of its sisters, so it is
+//! no kind that is dispatched whole.
 
 use serde_json::{Map, Value};
 

@@ -25,6 +25,11 @@ impl JobKind for RayJob {
         &["spec", "suspend"]
     }
 
+    /// KubeRay marks a suspended one without it as `ValidationFailed`, and never looks at it again (1.5.1).
+    fn flag_of_suspended(&self) -> Option<&'static [&'static str]> {
+        Some(&["spec", "shutdownAfterJobFinishes"])
+    }
+
     fn is_finished(&self, job: &Value) -> bool {
         let state = job.pointer("/status/jobDeploymentStatus").and_then(Value::as_str);
         matches!(state, Some("Complete" | "Failed"))

@@ -11,6 +11,20 @@ pub struct TrainJob;
 
 /// The patch of a runtime by which the manager's Kueue says where pods go.
 const KUEUES_PATCH: &str = "kueue.x-k8s.io/manager";
+/// Before there were patches (Trainer 2.1 and older) it wrote overrides behind the user's own; this annotation, in its two
+/// spellings, says how many those are.
+const KUEUES_OVERRIDES: [&str; 2] = [
+    "kueue.x-k8s.io/trainjob-override-idx",
+    "kueue.x-k8s.io/override-idx",
+];
+
+/// The place of the first override that is Kueue's.
+fn first_override(metadata: &Map<String, Value>) -> Option<usize> {
+    let annotations = metadata.get("annotations")?;
+    KUEUES_OVERRIDES
+        .into_iter()
+        .find_map(|key| annotations.get(key)?.as_str()?.parse().ok())
+}
 
 impl JobKind for TrainJob {
     fn resource(&self) -> Resource {
@@ -53,21 +67,32 @@ impl JobKind for TrainJob {
         conditions::set(conditions, &Said::of("Failed", true, failure), failure.now);
     }
 
-    fn clean(&self, copy: &mut Value, dropped: &mut dyn FnMut(String, &'static str)) {
-        let patches = copy
-            .pointer_mut("/spec/runtimePatches")
-            .and_then(Value::as_array_mut);
-        let mut place = 0;
-        if let Some(patches) = patches {
-            patches.retain(|patch| {
-                let stays = patch["manager"] != KUEUES_PATCH;
-                if !stays {
-                    let reason = "the manager's Kueue names nodes of the manager";
-                    dropped(format!("spec.runtimePatches[{place}]"), reason);
-                }
-                place += 1;
-                stays
-            });
+    fn clean(
+        &self,
+        copy: &mut Value,
+        metadata: &Map<String, Value>,
+        dropped: &mut dyn FnMut(String, &'static str),
+    ) {
+        let mut take_out = |list: &'static str, is_kueues: &dyn Fn(usize, &Value) -> bool| {
+            let items = copy
+                .pointer_mut(&format!("/spec/{list}"))
+                .and_then(Value::as_array_mut);
+            let mut place = 0;
+            if let Some(items) = items {
+                items.retain(|item| {
+                    let goes = is_kueues(place, item);
+                    if goes {
+                        let reason = "the manager's Kueue names nodes of the manager";
+                        dropped(format!("spec.{list}[{place}]"), reason);
+                    }
+                    place += 1;
+                    !goes
+                });
+            }
+        };
+        take_out("runtimePatches", &|_, patch| patch["manager"] == KUEUES_PATCH);
+        if let Some(first) = first_override(metadata) {
+            take_out("podTemplateOverrides", &|place, _| place >= first);
         }
     }
 

@@ -296,7 +296,8 @@ impl Cluster {
             | Part::Scheduler
             | Part::Coscheduler
             | Part::TrainingOperator
-            | Part::JobSet => {}
+            | Part::JobSet
+            | Part::KubeRay => {}
         }
         self.spawn(part)?;
         self.await_part(part).await

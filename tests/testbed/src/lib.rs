@@ -36,7 +36,7 @@ pub use ledger::Ledger;
 pub use portcullis::{Portcullis, PortcullisOptions};
 pub use ports::{Port, free_port};
 pub use process_id::ProcessId;
-pub use programs::{GangPrograms, KubeVersion, Programs};
+pub use programs::{GangPrograms, KindPrograms, KubeVersion, Programs};
 pub use proxy::{Proxy, Traffic};
 pub use wait::wait_for;
 pub use world::{Worker, World};

@@ -115,18 +115,52 @@ impl GangPrograms {
 
     /// Custom resource definitions that come with a program, as YAML.
     pub(crate) fn crds(&self, of: &str) -> Result<String> {
-        self.read(&format!("crds/{of}.yaml"))
+        read(&self.folder, &format!("crds/{of}.yaml"))
     }
 
     /// What the authors of an operator have people apply, without definitions and Deployment.
     pub(crate) fn installation(&self, of: &str) -> Result<String> {
-        self.read(&format!("install/{of}.yaml"))
+        read(&self.folder, &format!("install/{of}.yaml"))
+    }
+}
+
+/// What `build.sh --kinds` makes: the definitions of more kinds of jobs, and one operator.
+#[derive(Clone, Debug)]
+pub struct KindPrograms {
+    pub kuberay: PathBuf,
+    folder: PathBuf,
+}
+
+impl KindPrograms {
+    /// As [`Programs::ready`], for the third set.
+    ///
+    /// # Errors
+    /// The build failed; its own words were on stderr.
+    pub fn ready() -> Result<&'static Self> {
+        static PROGRAMS: OnceLock<Result<KindPrograms, String>> = OnceLock::new();
+        once(&PROGRAMS, || {
+            let folder = build(&["--kinds"])?;
+            Ok(Self {
+                kuberay: folder.join("kuberay"),
+                folder,
+            })
+        })
     }
 
-    fn read(&self, name: &str) -> Result<String> {
-        let path = self.folder.join(name);
-        std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+    /// As [`GangPrograms::crds`].
+    pub(crate) fn crds(&self, of: &str) -> Result<String> {
+        read(&self.folder, &format!("crds/{of}.yaml"))
     }
+
+    /// As [`GangPrograms::installation`].
+    pub(crate) fn installation(&self, of: &str) -> Result<String> {
+        read(&self.folder, &format!("install/{of}.yaml"))
+    }
+}
+
+fn read(folder: &Path, name: &str) -> Result<String> {
+    let path = folder.join(name);
+    std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 
 fn once<T>(

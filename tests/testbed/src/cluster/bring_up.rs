@@ -111,7 +111,7 @@ impl Cluster {
                 .await?;
             }
             Part::ControllerManager | Part::Scheduler | Part::Kwok => self.still_runs(part)?,
-            Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet => {
+            Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet | Part::KubeRay => {
                 self.await_operator(part).await?;
             }
         }

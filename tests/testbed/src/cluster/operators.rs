@@ -5,17 +5,19 @@
 
 mod coscheduler;
 mod jobset;
+mod kuberay;
 mod mpi_operator;
 mod training_operator;
 mod webhook;
 
+use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
 use crate::ports::Port;
 use crate::program::Launch;
-use crate::programs::GangPrograms;
+use crate::programs::{GangPrograms, KindPrograms};
 use crate::wait::wait_for;
 
 use super::bring_up::PATIENCE;
@@ -42,17 +44,30 @@ pub enum Crds {
     JobSet,
     /// PodGroup (without a subresource `status`) and Queue of `scheduling.volcano.sh/v1beta1`. There is no scheduler for them here.
     Volcano,
+    /// `RayJob`, `RayCluster` and `RayService` of `ray.io/v1`.
+    KubeRay,
+    /// `TrainJob` of `trainer.kubeflow.org/v1alpha1`, without the kinds of runtimes.
+    Trainer,
+    /// `AppWrapper` of `workload.codeflare.dev/v1beta2`.
+    AppWrapper,
+    /// `SparkApplication` of `sparkoperator.k8s.io/v1beta2`.
+    SparkOperator,
 }
 
 impl Crds {
     fn yaml(self) -> Result<String> {
         let of = |name| GangPrograms::ready()?.crds(name);
+        let of_kind = |name| KindPrograms::ready()?.crds(name);
         match self {
             Self::Coscheduling => of("coscheduling"),
             Self::MpiOperator => of("mpi-operator"),
             Self::TrainingOperator => of("training-operator"),
             Self::JobSet => of("jobset"),
             Self::Volcano => Ok(include_str!("../../volcano-crds/crds.yaml").to_owned()),
+            Self::KubeRay => of_kind("kuberay"),
+            Self::Trainer => of_kind("trainer"),
+            Self::AppWrapper => of_kind("appwrapper"),
+            Self::SparkOperator => of_kind("spark-operator"),
         }
     }
 }
@@ -90,25 +105,16 @@ impl Cluster {
         account: (&str, &str),
         args: impl FnOnce(&str) -> Result<Vec<String>>,
     ) -> Result<Launch> {
-        let programs = gang_programs().await?;
+        let program = program_of(part).await?;
         let kubeconfig = self.folder.join(format!("{}.kubeconfig", part.name()));
         let (namespace, name) = account;
         self.service_account_kubeconfig(namespace, name)
             .await?
             .save(&kubeconfig)?;
-        let program = match part {
-            Part::Coscheduler => &programs.coscheduler,
-            Part::MpiOperator => &programs.mpi_operator,
-            Part::TrainingOperator => &programs.training_operator,
-            Part::JobSet => &programs.jobset,
-            Part::Etcd | Part::ApiServer | Part::ControllerManager | Part::Scheduler | Part::Kwok => {
-                unreachable!("a standard part is no operator")
-            }
-        };
         Ok(Launch {
             name: part.name().to_owned(),
             folder: self.folder.clone(),
-            program: program.clone(),
+            program,
             args: args(&kubeconfig.display().to_string())?,
             env: Vec::new(),
             life: self.life(),
@@ -125,7 +131,7 @@ impl Cluster {
     /// Waits until an operator does its work.
     pub(super) async fn await_operator(&self, part: Part) -> Result<()> {
         match part {
-            Part::Coscheduler => self.await_port(part).await,
+            Part::Coscheduler | Part::KubeRay => self.await_port(part).await,
             Part::MpiOperator => self.await_mpi_lease().await,
             Part::TrainingOperator => {
                 self.play_mount(part, training_operator::SECRET).await?;
@@ -156,6 +162,23 @@ impl Cluster {
     pub(super) fn operators(&self) -> MutexGuard<'_, BTreeMap<Part, Operator>> {
         self.operators.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn program_of(part: Part) -> Result<PathBuf> {
+    Ok(match part {
+        Part::Coscheduler => gang_programs().await?.coscheduler.clone(),
+        Part::MpiOperator => gang_programs().await?.mpi_operator.clone(),
+        Part::TrainingOperator => gang_programs().await?.training_operator.clone(),
+        Part::JobSet => gang_programs().await?.jobset.clone(),
+        Part::KubeRay => kind_programs().await?.kuberay.clone(),
+        Part::Etcd | Part::ApiServer | Part::ControllerManager | Part::Scheduler | Part::Kwok => {
+            unreachable!("a standard part is no operator")
+        }
+    })
+}
+
+async fn kind_programs() -> Result<&'static KindPrograms> {
+    tokio::task::spawn_blocking(KindPrograms::ready).await?
 }
 
 async fn gang_programs() -> Result<&'static GangPrograms> {

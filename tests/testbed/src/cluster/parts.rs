@@ -27,6 +27,8 @@ pub enum Part {
     TrainingOperator,
     /// See [`super::Cluster::start_jobset`].
     JobSet,
+    /// See [`super::Cluster::start_kuberay`].
+    KubeRay,
 }
 
 impl Part {
@@ -52,6 +54,7 @@ impl Part {
             Self::MpiOperator => "mpi-operator",
             Self::TrainingOperator => "training-operator",
             Self::JobSet => "jobset",
+            Self::KubeRay => "kuberay",
         }
     }
 }
@@ -103,7 +106,7 @@ impl Layout<'_> {
             Part::ControllerManager => (kube, self.controller_manager()),
             Part::Scheduler => (kube, self.scheduler()),
             Part::Kwok => (Programs::ready()?.kwok.as_path(), self.kwok()),
-            Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet => {
+            Part::Coscheduler | Part::MpiOperator | Part::TrainingOperator | Part::JobSet | Part::KubeRay => {
                 bail!("{} was not started here", part.name())
             }
         };
