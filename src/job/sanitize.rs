@@ -15,6 +15,8 @@ use crate::pod::sanitize::local::LocalObject;
 use crate::pod::sanitize::{marks, metadata};
 use crate::workload::jobs::{JobKind, gang_kind_of};
 
+mod templates;
+
 pub use crate::pod::sanitize::{Change, CopyMarks, NamespaceOwner, UnreadableLocal, What};
 
 /// Part of every `source` hash. Grows whenever the same local job would give another copy than before.
@@ -152,6 +154,7 @@ fn copy(kind: &dyn JobKind, local: &LocalObject<'_>, log: &mut Log) -> Result<Va
     kind.clean(&mut copy, local.metadata, &mut |path, reason| {
         log.dropped(format_args!("{path}"), reason);
     });
+    templates::clean(&mut copy["spec"], log);
     suspend(kind, &mut copy, log)?;
     Ok(copy)
 }

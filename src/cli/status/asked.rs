@@ -217,7 +217,7 @@ mod tests {
         check(
             "deployment",
             expect![[
-                r#"found kind "deployment", allowed is pod or a kind of jobs that run whole: mpijob, tfjob, pytorchjob, xgboostjob, paddlejob, jaxjob, job, jobset, trainjob, rayjob, raycluster, rayservice, appwrapper, sparkapplication (those of a configuration with --config FILE); for the pods of another workload name only its namespace"#
+                r#"found kind "deployment", allowed is pod or a kind of jobs that run whole: mpijob, tfjob, pytorchjob, xgboostjob, paddlejob, job, jobset, trainjob, rayjob, raycluster, rayservice, appwrapper, sparkapplication (those of a configuration with --config FILE); for the pods of another workload name only its namespace"#
             ]],
         );
     }

@@ -140,7 +140,7 @@ impl Turns {
             ),
             Step::Fail { reason, .. } => Note::warning(
                 reason,
-                format!("its remote pod is lost; see condition {}", names::DISPATCHED),
+                format!("its copy is lost; see condition {}", names::DISPATCHED),
             ),
             Step::Expire { .. } => {
                 Note::normal("Expired", "ended long enough ago for its ttlSecondsAfterFinished")
