@@ -8,7 +8,7 @@ use portcullis_testbed::wait_for;
 use serde_json::json;
 
 use crate::case;
-use crate::jobs::{mpi, pytorch, with};
+use crate::jobs::{mpi, pytorch, template, with};
 use crate::rig::{Case, Rig, SOON};
 
 pub fn cases() -> Vec<Case> {
@@ -22,6 +22,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 const GROUP: &str = "podgroups.scheduling.x-k8s.io";
+const OURS: &str = "portcullis.dev/multikueue";
 /// In this time nothing is written.
 const QUIET: Duration = Duration::from_secs(15);
 
@@ -187,18 +188,33 @@ async fn a_namespace_that_is_dispatched_has_no_gangs(rig: Arc<Rig>) -> Result<()
     })
     .await?;
     rig.create(&job("job")).await?;
-    let said = rig.await_event("both", "job", "GangUnsupported").await?;
-    ensure!(said.contains("worker clusters"), "{said}");
+    let managed_by = r"{.spec.runPolicy.managedBy}";
+    rig.await_value("both", "mpijob/job", managed_by, OURS).await?;
     let hold = rig.hold("both", "mpijob/job").await?;
     ensure!(!hold.contains("true"), "{hold}");
     ensure!(!rig.exists("both", &format!("{GROUP}/job")).await?, "a group");
+    // Its operator runs it here whatever it says, so its pods are dispatched one by one.
+    let jax = json!({
+        "apiVersion": "kubeflow.org/v1", "kind": "JAXJob", "metadata": {"name": "jax", "namespace": "both"},
+        "spec": {
+            "runPolicy": {"schedulingPolicy": {}},
+            "jaxReplicaSpecs": {"Worker": {"replicas": 2, "template": template("jax", "1")}},
+        },
+    });
+    rig.create(&jax).await?;
+    let said = rig.await_event("both", "jax", "GangUnsupported").await?;
+    ensure!(said.contains("worker clusters"), "{said}");
     // Held while we are down, for the policy in the API server cannot know; released when we are back.
     rig.portcullis.lock().await.kill9();
     rig.create(&job("late")).await?;
     rig.portcullis.lock().await.start().await?;
-    rig.await_event("both", "late", "GangUnsupported").await?;
-    let path = r"{.metadata.annotations.portcullis\.dev/held}";
-    rig.await_value("both", "mpijob/late", path, "")
-        .await
-        .context("the hold stays")
+    for (path, value) in [
+        (r"{.metadata.annotations.portcullis\.dev/held}", ""),
+        ("{.spec.runPolicy.suspend}", "false"),
+    ] {
+        rig.await_value("both", "mpijob/late", path, value)
+            .await
+            .context("the hold stays")?;
+    }
+    rig.await_value("both", "mpijob/late", managed_by, OURS).await
 }

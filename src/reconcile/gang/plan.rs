@@ -146,6 +146,10 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
     };
     let back_end = match choice {
         Choice::Use(back_end) => back_end,
+        // The policy in the API server holds a job of the namespace whoever is to run it.
+        Choice::Alone(notice) if notice.reason == Reason::ManagedElsewhere && observed.is_held() => {
+            return Wanted::Alone(None);
+        }
         Choice::Alone(notice) => return no_gang(notice),
         Choice::NotServed(family) => {
             let sentence = format!(

@@ -48,15 +48,34 @@ fn a_group_that_was_not_tried_yet_is_tried_whatever_the_hold_lasted() {
     assert!(matches!(at(600, None).steps[..], [Step::Create { .. }]));
 }
 
+/// The policy in the API server holds a job of a gang namespace whoever is to run it.
+#[test]
+fn a_hold_of_a_job_that_runs_elsewhere_ends_at_once() {
+    let plan = plan_of("portcullis.dev/multikueue", 0, None);
+    let released = matches!(
+        plan.steps[..],
+        [Step::PatchJob {
+            why: Why::Release,
+            ..
+        }]
+    );
+    assert!(released, "{plan:?}");
+    assert!(plan.notices.is_empty(), "{plan:?}");
+}
+
 /// The plan for a job that has been held for so many seconds.
 fn at(seconds: u64, refused: Option<&str>) -> Plan {
+    plan_of("kubeflow.org/mpi-operator", seconds, refused)
+}
+
+fn plan_of(managed_by: &str, seconds: u64, refused: Option<&str>) -> Plan {
     let job = json!({
         "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
         "metadata": {
             "name": "train", "namespace": "n", "uid": "j1", "resourceVersion": "5", "annotations": {names::HELD: "true"},
         },
         "spec": {
-            "runPolicy": {"schedulingPolicy": {}, "suspend": true},
+            "runPolicy": {"schedulingPolicy": {}, "suspend": true, "managedBy": managed_by},
             "mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": [{"name": "main"}]}}}},
         },
     });
