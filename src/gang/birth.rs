@@ -37,6 +37,8 @@ pub enum Birth {
     },
     /// It is no gang of ours, for this reason.
     Alone(Notice),
+    /// It asks for a gang, but has a field from which none can be made: it would run as what it is not.
+    Refused(String),
 }
 
 impl Maker {
@@ -75,6 +77,9 @@ impl Maker {
                 gang.marks.with_pod_group(name)
             }
             Ok(Decision::Alone(notice)) => return Birth::Alone(notice),
+            Err(error) if asks(kind, local, &self.facts.settings) => {
+                return Birth::Refused(error.to_string());
+            }
             Err(error) => return Birth::Alone(Notice::new(Reason::InvalidJob, error.to_string())),
         };
         match marks.apply(&copy) {
@@ -93,7 +98,7 @@ impl Maker {
                     from: self.spelled(),
                 }
             }
-            Err(error) => Birth::Alone(Notice::new(Reason::InvalidJob, error.to_string())),
+            Err(error) => Birth::Refused(error.to_string()),
         }
     }
 

@@ -77,11 +77,26 @@ fn what_asks_for_no_gang_is_born_as_it_is() {
         panic!("it asks for nothing");
     };
     assert_eq!(notice.reason, Reason::NotOptedIn);
-    let bad = mpi(json!({"minAvailable": "two"}));
-    let Birth::Alone(notice) = maker(BackEnd::Coscheduling).born(&MpiJob, &bad, &bad) else {
-        panic!("it cannot be read");
-    };
-    assert_eq!(notice.reason, Reason::InvalidJob);
+}
+
+#[test]
+fn a_gang_that_cannot_be_made_is_not_born_without_its_gang() {
+    let mut many = mpi(json!({}));
+    many["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = i32::MAX.into();
+    let no_number = mpi(json!({"minAvailable": "two"}));
+    for (job, words) in [(many, "found 2147483648 pods"), (no_number, "minAvailable")] {
+        let Birth::Refused(sentence) = maker(BackEnd::Coscheduling).born(&MpiJob, &job, &job) else {
+            panic!("it asks for a gang");
+        };
+        assert!(sentence.contains(words), "{sentence}");
+    }
+    let mut silent = mpi(Value::Null);
+    silent["metadata"]["annotations"][GANG_SCHEDULING] = "perhaps".into();
+    let born = maker(BackEnd::Coscheduling).born(&MpiJob, &silent, &silent);
+    assert!(
+        matches!(&born, Birth::Alone(notice) if notice.reason == Reason::InvalidJob),
+        "nothing asks for a gang: {born:?}"
+    );
 }
 
 #[test]
@@ -129,7 +144,7 @@ fn a_native_group_stands_in_the_template_and_is_found_again() {
     });
     let born = |local: &Value| match maker(BackEnd::Native(version)).born(&BatchJob, local, local) {
         Birth::Marked { copy, from } => (copy, from),
-        Birth::Alone(notice) => panic!("{notice}"),
+        other => panic!("{other:?}"),
     };
     let (mut copy, from) = born(&job);
     assert_eq!(from, "native scheduling.k8s.io/v1beta1");

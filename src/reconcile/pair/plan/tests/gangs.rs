@@ -129,3 +129,27 @@ fn as_long_as_a_workers_gang_scheduler_is_not_known_a_ready_copy_waits() {
         expect!["commit u1 on a [L uid rv]"],
     );
 }
+
+/// It would run as what it is not.
+#[test]
+fn a_job_whose_gang_cannot_be_made_gets_no_copy() {
+    let mut view = View::of(JOB, "L; a: R u1 gated gangs; b: -; asks for a gang");
+    let local = view.local.as_mut().unwrap();
+    local["metadata"]["annotations"][GANG_SCHEDULING] = "true".into();
+    local["spec"]["template"] = json!({"spec": {"containers": [{"name": "main"}]}});
+    local["spec"]["parallelism"] = (i64::from(i32::MAX) + 1).into();
+    assert!(
+        matches!(view.plan().steps[..], [Step::GiveUp { .. }]),
+        "its worker had no gang scheduler when it was made"
+    );
+    view.workers[0].remote = None;
+    let plan = view.plan();
+    let [Step::Mirror { patch, .. }] = &plan.steps[..] else {
+        panic!("it says why it waits: {:?}", plan.steps);
+    };
+    let said = patch.to_string();
+    for words in ["InvalidJob", "spec.parallelism: found 2147483648"] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(plan.look_again, None, "the job has to change first");
+}
