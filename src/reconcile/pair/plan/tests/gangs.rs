@@ -38,6 +38,21 @@ fn a_copy_is_opened_once_its_group_stands() {
     );
 }
 
+/// Its WorkerCluster names no gang scheduler any more, but the copy has its marks (`Gangs::of_copy` says so).
+#[test]
+fn a_copy_whose_gang_scheduler_went_is_not_opened_without_its_group() {
+    check_of(
+        JOB,
+        "L committed a/u1; a: R u1 gated group-refused; b: -; asks for a gang",
+        expect!["say Dispatched=False WaitingForPodGroup\nagain in 30s"],
+    );
+    check_of(
+        JOB,
+        "L terminating committed a/u1; a: R u1 gated group-refused; b: -; asks for a gang",
+        expect!["delete u1 on a [uid]: local pod deleted\nsay Dispatched=True Terminating"],
+    );
+}
+
 #[test]
 fn what_waits_for_its_group_is_still_deleted_and_lost_as_any_other() {
     check_of(
