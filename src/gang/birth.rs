@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::group_label::marked_scheduler;
 use super::name::copy_name;
 use super::{
-    BackEnd, ClusterFacts, Decision, GangSettings, Moment, NativeVersion, Notice, PodMark, Reason, Subject,
-    gang, opt_in,
+    BackEnd, ClusterFacts, Decision, Family, GangSettings, Moment, NativeVersion, Notice, PodMark, Reason,
+    Subject, gang, marked, opt_in,
 };
 use crate::names::{ADOPT_PODGROUP, ATTEMPT, GANG_SCHEDULING, TRUE};
 use crate::workload::jobs::{BatchJob, Field, GangKind, JobKind as _};
@@ -37,6 +38,8 @@ pub enum Birth {
     },
     /// It is no gang of ours, for this reason.
     Alone(Notice),
+    /// It asks for a gang, but has a field from which none can be made: it would run as what it is not.
+    Refused(String),
 }
 
 impl Maker {
@@ -75,6 +78,9 @@ impl Maker {
                 gang.marks.with_pod_group(name)
             }
             Ok(Decision::Alone(notice)) => return Birth::Alone(notice),
+            Err(error) if asks(kind, local, &self.facts.settings) => {
+                return Birth::Refused(error.to_string());
+            }
             Err(error) => return Birth::Alone(Notice::new(Reason::InvalidJob, error.to_string())),
         };
         match marks.apply(&copy) {
@@ -93,7 +99,7 @@ impl Maker {
                     from: self.spelled(),
                 }
             }
-            Err(error) => Birth::Alone(Notice::new(Reason::InvalidJob, error.to_string())),
+            Err(error) => Birth::Refused(error.to_string()),
         }
     }
 
@@ -129,6 +135,23 @@ pub fn asks(kind: &dyn GangKind, local: &Value, settings: &GangSettings) -> bool
     let has_own = kind.own_group().is_some_and(|path| job.at(path).is_present());
     // What cannot be read is said by whoever makes the group.
     !has_own && opt_in::is_opted_in(kind, &job.get("metadata"), has_policy, settings).unwrap_or(has_policy)
+}
+
+/// What the copy was made for, if that is not what its worker has now: then nobody makes its group. `now` is the gang
+/// scheduler there, and the scheduler that its pods name.
+#[must_use]
+pub fn left_behind(kind: &dyn GangKind, copy: &Value, now: Option<(Family, Option<&str>)>) -> Option<String> {
+    // Marks of templates may be the user's own. This annotation of ours is copied from no job: its birth wrote it.
+    annotation(copy, GANG_SCHEDULING).filter(|value| *value == TRUE)?;
+    let (family, _) = marked(kind, copy)?;
+    let scheduler = marked_scheduler(kind, copy);
+    let is_current = now.is_some_and(|(asked, name)| {
+        let is_other = |(asked, found): (&str, &str)| asked != found;
+        family.is_none_or(|family| family == asked) && !name.zip(scheduler).is_some_and(is_other)
+    });
+    let family = family.map_or_else(|| "a gang scheduler".to_owned(), |family| family.to_string());
+    let name = scheduler.map_or_else(String::new, |name| format!(" with schedulerName {name:?}"));
+    (!is_current).then(|| format!("{family}{name}"))
 }
 
 fn annotation<'j>(job: &'j Value, key: &str) -> Option<&'j Value> {

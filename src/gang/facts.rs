@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
 
+use super::Family;
 use super::requests::{Resources, fill, resource_list};
 use crate::workload::jobs::{Field, InvalidField};
 
@@ -137,6 +138,18 @@ pub struct GangSettings {
     /// PodGroups keep a job that is deleted in the foreground until they are gone; needs the right to update the
     /// job's `finalizers` where OwnerReferencesPermissionEnforcement is on. Default: yes.
     pub block_owner_deletion: bool,
+}
+
+impl GangSettings {
+    /// The scheduler that pods of a gang name; none: they keep theirs.
+    #[must_use]
+    pub fn scheduler(&self, family: Family) -> Option<&str> {
+        match family {
+            Family::Coscheduling => Some(&self.coscheduling_scheduler),
+            Family::Volcano => Some(&self.volcano_scheduler),
+            Family::Native => None,
+        }
+    }
 }
 
 impl Default for GangSettings {

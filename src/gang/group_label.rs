@@ -32,6 +32,14 @@ pub fn marked<'j>(kind: &dyn GangKind, job: &'j Value) -> Option<(Option<Family>
     })
 }
 
+/// The scheduler that templates with our marks name.
+pub(super) fn marked_scheduler<'j>(kind: &dyn GangKind, job: &'j Value) -> Option<&'j str> {
+    let ours = templates(kind, job)
+        .into_iter()
+        .find(|template| template.at(&["metadata", "labels", POD_GROUP]).is_present())?;
+    ours.at(&["spec", "schedulerName"]).text().ok().flatten()
+}
+
 /// The native group that one of these templates names in its spec, if our marks name it too: no webhook and no policy writes
 /// it there, so it is that of a copy.
 #[must_use]

@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::gang::Notice;
 use crate::gang::birth::{Birth, Maker};
+use crate::gang::{Notice, Reason};
 use crate::names;
 use crate::pod::sanitize::change::Log;
 use crate::pod::sanitize::local::LocalObject;
@@ -60,7 +60,7 @@ pub fn sanitize_for(
     let whole = local;
     let local = LocalObject::read(local)?;
     let mut object = copy(kind, &local, &mut log)?;
-    let born = born(&object, whole, gangs);
+    let born = born(&object, whole, gangs)?;
     let source = hash(&object, born.as_ref().map(|(_, from)| from.as_str()));
     if let Some((marked, _)) = born {
         object = marked;
@@ -101,7 +101,7 @@ pub fn source_for(
     gangs: Option<&Maker>,
 ) -> Result<String, UnreadableLocal> {
     let copy = copy(kind, &LocalObject::read(local)?, &mut Log::off())?;
-    let born = born(&copy, local, gangs);
+    let born = born(&copy, local, gangs)?;
     Ok(hash(&copy, born.as_ref().map(|(_, from)| from.as_str())))
 }
 
@@ -115,16 +115,24 @@ pub fn alone(kind: &dyn JobKind, local: &Value, gangs: &Maker) -> Result<Option<
         gang_kind_of(&copy).and_then(|kind| match gangs.born(kind, &copy, local) {
             Birth::Marked { .. } => None,
             Birth::Alone(notice) => Some(notice),
+            Birth::Refused(sentence) => Some(Notice::new(Reason::InvalidJob, sentence)),
         }),
     )
 }
 
 /// The copy with the marks of its gang, and what these depend on; none if it is no gang there.
-fn born(copy: &Value, local: &Value, gangs: Option<&Maker>) -> Option<(Value, String)> {
-    let kind = gang_kind_of(copy)?;
-    match gangs?.born(kind, copy, local) {
-        Birth::Marked { copy, from } => Some((copy, from)),
-        Birth::Alone(_) => None,
+fn born(
+    copy: &Value,
+    local: &Value,
+    gangs: Option<&Maker>,
+) -> Result<Option<(Value, String)>, UnreadableLocal> {
+    let (Some(kind), Some(gangs)) = (gang_kind_of(copy), gangs) else {
+        return Ok(None);
+    };
+    match gangs.born(kind, copy, local) {
+        Birth::Marked { copy, from } => Ok(Some((copy, from))),
+        Birth::Alone(_) => Ok(None),
+        Birth::Refused(sentence) => Err(UnreadableLocal::Gang(sentence)),
     }
 }
 

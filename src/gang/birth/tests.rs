@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Birth, Maker, asks};
+use super::{Birth, Maker, asks, left_behind};
 use crate::gang::{
-    BackEnd, ClusterFacts, Decision, GangSettings, Moment, NativeVersion, Reason, Subject, gang, marked,
+    BackEnd, ClusterFacts, Decision, Family, GangSettings, Moment, NativeVersion, Reason, Subject, gang,
+    marked,
 };
 use crate::names::{ADOPT_PODGROUP, GANG_SCHEDULING};
 use crate::workload::jobs::{BatchJob, GangKind, MpiJob};
@@ -59,7 +60,7 @@ fn a_copy_is_born_with_the_marks_of_its_workers_scheduler() {
     assert_eq!(from, "coscheduling theirs");
     assert_eq!(born["metadata"]["annotations"][GANG_SCHEDULING], "true");
     let family = marked(&MpiJob, &born).unwrap().0;
-    assert_eq!(family, Some(crate::gang::Family::Coscheduling));
+    assert_eq!(family, Some(Family::Coscheduling));
     let Birth::Marked { from, .. } = maker(BackEnd::Volcano).born(&MpiJob, &copy, &copy) else {
         panic!("it is a gang");
     };
@@ -77,11 +78,26 @@ fn what_asks_for_no_gang_is_born_as_it_is() {
         panic!("it asks for nothing");
     };
     assert_eq!(notice.reason, Reason::NotOptedIn);
-    let bad = mpi(json!({"minAvailable": "two"}));
-    let Birth::Alone(notice) = maker(BackEnd::Coscheduling).born(&MpiJob, &bad, &bad) else {
-        panic!("it cannot be read");
-    };
-    assert_eq!(notice.reason, Reason::InvalidJob);
+}
+
+#[test]
+fn a_gang_that_cannot_be_made_is_not_born_without_its_gang() {
+    let mut many = mpi(json!({}));
+    many["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = i32::MAX.into();
+    let no_number = mpi(json!({"minAvailable": "two"}));
+    for (job, words) in [(many, "found 2147483648 pods"), (no_number, "minAvailable")] {
+        let Birth::Refused(sentence) = maker(BackEnd::Coscheduling).born(&MpiJob, &job, &job) else {
+            panic!("it asks for a gang");
+        };
+        assert!(sentence.contains(words), "{sentence}");
+    }
+    let mut silent = mpi(Value::Null);
+    silent["metadata"]["annotations"][GANG_SCHEDULING] = "perhaps".into();
+    let born = maker(BackEnd::Coscheduling).born(&MpiJob, &silent, &silent);
+    assert!(
+        matches!(&born, Birth::Alone(notice) if notice.reason == Reason::InvalidJob),
+        "nothing asks for a gang: {born:?}"
+    );
 }
 
 #[test]
@@ -129,7 +145,7 @@ fn a_native_group_stands_in_the_template_and_is_found_again() {
     });
     let born = |local: &Value| match maker(BackEnd::Native(version)).born(&BatchJob, local, local) {
         Birth::Marked { copy, from } => (copy, from),
-        Birth::Alone(notice) => panic!("{notice}"),
+        other => panic!("{other:?}"),
     };
     let (mut copy, from) = born(&job);
     assert_eq!(from, "native scheduling.k8s.io/v1beta1");
@@ -164,4 +180,46 @@ fn a_native_group_stands_in_the_template_and_is_found_again() {
         panic!("its template does not keep the group");
     };
     assert_eq!(notice.reason, Reason::GangUnsupported);
+}
+
+/// Its pods would wait for ever, or join a group of somebody else with that name.
+#[test]
+fn a_copy_that_was_made_for_another_gang_scheduler_is_left_behind() {
+    let Birth::Marked { copy, .. } =
+        maker(BackEnd::Coscheduling).born(&MpiJob, &mpi(json!({})), &mpi(json!({})))
+    else {
+        panic!("it is a gang");
+    };
+    let left = |now: Option<(Family, Option<&str>)>| left_behind(&MpiJob, &copy, now);
+    assert_eq!(left(Some((Family::Coscheduling, Some("theirs")))), None);
+    let was = Some("coscheduling with schedulerName \"theirs\"".to_owned());
+    assert_eq!(left(None), was);
+    assert_eq!(left(Some((Family::Coscheduling, Some("another")))), was);
+    assert_eq!(left(Some((Family::Volcano, Some("theirs")))), was);
+    assert_eq!(left(Some((Family::Native, None))), was);
+
+    let mut own = copy.clone();
+    own["metadata"]["annotations"] = json!({});
+    assert_eq!(left_behind(&MpiJob, &own, None), None, "its user wrote the marks");
+    assert_eq!(left_behind(&MpiJob, &mpi(json!({})), None), None, "it has none");
+}
+
+#[test]
+fn a_native_copy_is_left_behind_by_any_other_gang_scheduler() {
+    let version = NativeVersion::V1beta1;
+    let local = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "j", "namespace": "team", "uid": "l1", "labels": {}, "annotations": {GANG_SCHEDULING: "true"}},
+        "spec": {"suspend": true, "parallelism": 2, "template": {"spec": {"containers": [{"name": "m", "image": "x"}]}}},
+    });
+    let Birth::Marked { copy, .. } = maker(BackEnd::Native(version)).born(&BatchJob, &local, &local) else {
+        panic!("it is a gang");
+    };
+    assert_eq!(left_behind(&BatchJob, &copy, Some((Family::Native, None))), None);
+    let was = Some("native".to_owned());
+    assert_eq!(left_behind(&BatchJob, &copy, None), was);
+    assert_eq!(
+        left_behind(&BatchJob, &copy, Some((Family::Volcano, Some("volcano")))),
+        was
+    );
 }

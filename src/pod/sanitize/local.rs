@@ -52,6 +52,9 @@ pub enum UnreadableLocal {
         found: String,
         expected: &'static str,
     },
+    /// A job that asks for a gang, of which none can be made on its worker.
+    #[error("{0}")]
+    Gang(String),
 }
 
 impl UnreadableLocal {
@@ -59,7 +62,7 @@ impl UnreadableLocal {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "FieldMissing",
-            Self::Wrong { .. } => "FieldUnreadable",
+            Self::Wrong { .. } | Self::Gang(_) => "FieldUnreadable",
         }
     }
 }

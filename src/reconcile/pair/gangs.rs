@@ -14,7 +14,7 @@ use super::observed::{GangSeen, GangsThere};
 use super::remote::RemoteObject;
 use crate::cluster::fleet::{GangSetting, Member};
 use crate::cluster::worker::Worker;
-use crate::gang::birth::{Maker, NO_NATIVE, asks, keeps_group};
+use crate::gang::birth::{Maker, NO_NATIVE, asks, keeps_group, left_behind};
 use crate::gang::{BackEnd, GangSettings, marked};
 use crate::placement::Rejection;
 use crate::reconcile::gang::answers::Answer;
@@ -158,14 +158,23 @@ impl Gangs {
 
     /// What the copy of a job waits for.
     pub(super) fn of_copy(&self, member: &Member, key: &PairKey, remote: Option<&RemoteObject>) -> GangSeen {
-        let held = remote.filter(|remote| remote.gate.is_some() && member.gang.is_some());
+        let held = remote.filter(|remote| remote.gate.is_some());
         let (Some(remote), Some(kind)) = (held, kind_of(key.subject)) else {
             return GangSeen::NotAsked;
         };
         let Some(seen) = seen(kind, remote).filter(|seen| marked(kind, &seen.object).is_some()) else {
             return GangSeen::NotAsked;
         };
-        let Some(cluster) = self.of(&member.worker.name) else {
+        let worker = &member.worker.name;
+        if let Some(was) = self.left_behind(member, kind, &seen) {
+            return GangSeen::Awaited(Some(format!(
+                "spec.gang of WorkerCluster {worker} changed since this copy was made for {was}, so nobody makes its PodGroup; set it back, or delete the job"
+            )));
+        }
+        if member.gang.is_none() {
+            return GangSeen::NotAsked;
+        }
+        let Some(cluster) = self.of(worker) else {
             return GangSeen::Awaited(None);
         };
         let job = job(key, kind);
@@ -175,6 +184,17 @@ impl Gangs {
             Some(Answer::Awaited(words)) => GangSeen::Awaited(words),
             None => GangSeen::Awaited(None),
         }
+    }
+
+    /// What this copy was made for, if its worker has another gang scheduler by now, or none.
+    fn left_behind(&self, member: &Member, kind: &dyn GangKind, copy: &Seen) -> Option<String> {
+        let settings = self.settings.get().cloned().unwrap_or_default();
+        let now = member.gang.as_ref().map(|setting| {
+            let scheduler = settings.scheduler(setting.family); // none: its pods keep theirs
+            let own = setting.scheduler_name.as_deref();
+            (setting.family, scheduler.map(|usual| own.unwrap_or(usual)))
+        });
+        left_behind(kind, &copy.object, now)
     }
 
     fn of(&self, worker: &str) -> Option<Arc<GangCluster>> {

@@ -329,13 +329,12 @@ fn place(
                 Subject::Pod => "InvalidPod",
                 Subject::Job(_) => "InvalidJob",
             };
-            let steps = say(observed, local, &waiting(reason, unreadable.to_string()), now)
-                .into_iter()
-                .collect();
-            Plan {
-                steps,
-                ..Plan::default()
-            }
+            // A copy that was made before its worker had a gang scheduler is not what the job asks for.
+            let given_up = match unreadable {
+                UnreadableLocal::Gang(_) => copies,
+                UnreadableLocal::Missing { .. } | UnreadableLocal::Wrong { .. } => &[],
+            };
+            withdraw(observed, local, given_up, reason, unreadable.to_string(), now)
         }
     }
 }

@@ -38,6 +38,21 @@ fn a_copy_is_opened_once_its_group_stands() {
     );
 }
 
+/// Its WorkerCluster names no gang scheduler any more, but the copy has its marks (`Gangs::of_copy` says so).
+#[test]
+fn a_copy_whose_gang_scheduler_went_is_not_opened_without_its_group() {
+    check_of(
+        JOB,
+        "L committed a/u1; a: R u1 gated group-refused; b: -; asks for a gang",
+        expect!["say Dispatched=False WaitingForPodGroup\nagain in 30s"],
+    );
+    check_of(
+        JOB,
+        "L terminating committed a/u1; a: R u1 gated group-refused; b: -; asks for a gang",
+        expect!["delete u1 on a [uid]: local pod deleted\nsay Dispatched=True Terminating"],
+    );
+}
+
 #[test]
 fn what_waits_for_its_group_is_still_deleted_and_lost_as_any_other() {
     check_of(
@@ -128,4 +143,28 @@ fn as_long_as_a_workers_gang_scheduler_is_not_known_a_ready_copy_waits() {
         "L; a: R u1 gated gangs-unknown; b: -",
         expect!["commit u1 on a [L uid rv]"],
     );
+}
+
+/// It would run as what it is not.
+#[test]
+fn a_job_whose_gang_cannot_be_made_gets_no_copy() {
+    let mut view = View::of(JOB, "L; a: R u1 gated gangs; b: -; asks for a gang");
+    let local = view.local.as_mut().unwrap();
+    local["metadata"]["annotations"][GANG_SCHEDULING] = "true".into();
+    local["spec"]["template"] = json!({"spec": {"containers": [{"name": "main"}]}});
+    local["spec"]["parallelism"] = (i64::from(i32::MAX) + 1).into();
+    assert!(
+        matches!(view.plan().steps[..], [Step::GiveUp { .. }]),
+        "its worker had no gang scheduler when it was made"
+    );
+    view.workers[0].remote = None;
+    let plan = view.plan();
+    let [Step::Mirror { patch, .. }] = &plan.steps[..] else {
+        panic!("it says why it waits: {:?}", plan.steps);
+    };
+    let said = patch.to_string();
+    for words in ["InvalidJob", "spec.parallelism: found 2147483648"] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(plan.look_again, None, "the job has to change first");
 }
