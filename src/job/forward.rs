@@ -2,7 +2,7 @@
 //!
 //! Every patch tests the UID of the remote job. One that may start it tests that it is committed, too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
@@ -12,6 +12,9 @@ use super::{at, is_suspended, is_uncommitted};
 use crate::names;
 use crate::pod::sanitize::metadata::is_copied;
 use crate::workload::jobs::{FieldPath, JobKind};
+
+/// So many fields are named in a sentence.
+const MOST_NAMED: usize = 5;
 
 /// Keys of metadata that follow the local job after the commit: keys, or beginnings of keys that end in `*`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,6 +107,55 @@ pub fn forward(kind: &dyn JobKind, local: &Value, remote: &Value, allowed: Allow
     operations.push(test(&annotations, remote.pointer(annotations.pointer())?.clone()));
     operations.extend(edits);
     Some(Patch(operations))
+}
+
+/// All that an open copy follows its local job in, as the local job says it: the same as long as nobody edits that.
+#[must_use]
+pub fn wanted(kind: &dyn JobKind, local: &Value, allowed: Allowed<'_>) -> Value {
+    let flag = kind.flag_of_suspended().and_then(|flag| at(local, flag));
+    let fields: Vec<Option<&Value>> = kind.forwarded().iter().map(|field| at(local, field)).collect();
+    let listed = |map, listed: &[String]| -> BTreeMap<&str, Option<&Value>> {
+        keys_of(local, &Value::Null, map)
+            .filter(|key| is_listed(listed, key))
+            .map(|key| (key, at(local, &["metadata", map, key])))
+            .collect()
+    };
+    json!({
+        "suspend": is_suspended(kind, local), "flag": flag, "fields": fields,
+        "labels": listed("labels", allowed.labels), "annotations": listed("annotations", allowed.annotations),
+        "listed": [allowed.labels, allowed.annotations],
+    })
+}
+
+/// The fields that a patch of [`forward`] changes, in words.
+#[must_use]
+pub fn fields(patch: &Value) -> String {
+    let operations = patch.as_array().into_iter().flatten();
+    let edits = operations.filter(|operation| operation["op"] != "test");
+    let paths = edits.filter_map(|edit| Some(in_words(edit["path"].as_str()?)));
+    some_of(&paths.collect::<Vec<_>>())
+}
+
+/// The pointer as people write it.
+fn in_words(pointer: &str) -> String {
+    let keys: Vec<String> = pointer
+        .split('/')
+        .skip(1)
+        .map(|key| key.replace("~1", "/").replace("~0", "~"))
+        .collect();
+    match &keys[..] {
+        [metadata, map, key] if metadata == "metadata" => format!("metadata.{map}[{key}]"),
+        keys => keys.join("."),
+    }
+}
+
+/// Few of many, and how many more.
+fn some_of(names: &[String]) -> String {
+    let few = names[..names.len().min(MOST_NAMED)].join(", ");
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => few,
+        more => format!("{few} and {more} more"),
+    }
 }
 
 /// The keys of labels or annotations of either job, in order, each once.

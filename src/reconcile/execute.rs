@@ -152,6 +152,7 @@ impl Executor {
                 remote,
                 resource_version,
                 patch,
+                wanted: _,
             } => self.forward(remote, resource_version, patch).await,
             Step::Expire { local } => self.expire(local).await,
             Step::Remark {

@@ -66,6 +66,8 @@ pub enum Step {
         remote: RemoteTarget,
         resource_version: Arc<str>,
         patch: Box<Value>,
+        /// All that the copy follows in, as the local object says it.
+        wanted: Arc<Value>,
     },
     /// Somebody changed our marks on the committed copy: they are put back. Precondition the remote UID.
     Remark {

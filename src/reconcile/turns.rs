@@ -48,6 +48,11 @@ pub fn pause(failures: u32) -> Duration {
         .min(LONGEST_PAUSE)
 }
 
+/// The pause before the same is tried again that was in vain so many times before: a second, and twice as long each time.
+pub fn ever_longer(before: u32) -> Duration {
+    Duration::from_secs(1 << before.min(5)).min(LONGEST_PAUSE)
+}
+
 /// Who takes the turns of one kind of key.
 pub trait TakesTurns: Send + Sync + 'static {
     /// What a turn is about.

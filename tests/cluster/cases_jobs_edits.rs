@@ -1,21 +1,24 @@
 //! Edits of a job that was handed to a worker (R88): what follows it there, and what is refused here.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use portcullis::workload::jobs::{JOB_KINDS, JobKind};
 use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::case;
+use crate::cases_jobs_bad_input::{job, says};
 use crate::rig::{Case, Rig};
-use crate::sides::{At, US, annotation, dispatched, uid};
+use crate::sides::{At, PATIENCE, US, annotation, dispatched, uid};
 
 pub fn cases() -> Vec<Case> {
     let every_kind = case!(alone the_spec_of_a_committed_job_of_every_kind_stays);
     vec![
         case!(listed_labels_and_annotations_follow_a_job_to_its_worker),
+        case!(what_a_worker_undoes_is_put_back_ever_more_rarely_and_told),
         Case {
             limit: Duration::from_secs(300), // fourteen kinds, by kubectl
             ..every_kind
@@ -84,6 +87,106 @@ async fn listed_labels_and_annotations_follow_a_job_to_its_worker(rig: Arc<Rig>)
         .collect();
     ensure!(ours.len() == 1 + count, "{} patches: {ours:?}", ours.len());
     Ok(())
+}
+
+/// Something on the worker suspends the copy whenever it is not.
+async fn what_a_worker_undoes_is_put_back_ever_more_rarely_and_told(rig: Arc<Rig>) -> Result<()> {
+    let (ns, object) = ("jobs-undone", "job/one");
+    rig.on_a(ns).await?;
+    rig.create(At::Manager, ns, job("one")).await?;
+    rig.running_there(ns, 1).await?;
+    rig.until(At::Manager, ns, object, "Running is told", |job| {
+        dispatched(job)["reason"] == "Running"
+    })
+    .await?;
+    let path = format!("/namespaces/{ns}/jobs/one");
+    let forwards = || rig.requests(At::A, "patch", &path).map(|times| times.len());
+    let opened = forwards()?;
+    let shown = format!("{path}/status");
+    let statuses = || {
+        rig.requests(At::Manager, "patch", &shown)
+            .map(|times| times.len())
+    };
+    let running = statuses()?;
+    let ends = CancellationToken::new();
+    let fighter = tokio::spawn({
+        let (rig, ends) = (rig.clone(), ends.clone());
+        async move {
+            while !ends.is_cancelled() {
+                if rig.seen(At::A, ns, object).await?["spec"]["suspend"] == false {
+                    rig.patch(At::A, ns, object, json!({"spec": {"suspend": true}}))
+                        .await?;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            anyhow::Ok(())
+        }
+    });
+    let words = "worker-a: something there keeps changing spec.suspend of its copy";
+    let began = Instant::now();
+    rig.until(
+        At::Manager,
+        ns,
+        object,
+        "it is told",
+        says("ForwardUndone", words),
+    )
+    .await?;
+    rig.until_event(ns, "one", "ForwardUndone", words).await?;
+    tokio::time::sleep(Duration::from_secs(16).saturating_sub(began.elapsed())).await;
+    let (puts, writes) = (forwards()? - opened, statuses()? - running);
+    ensure!((4..=6).contains(&puts), "{puts} forwards");
+    ensure!(writes <= 8 * puts, "{writes} statuses for {puts} forwards");
+    let seen = rig.seen(At::Manager, ns, object).await?;
+    ensure!(says("ForwardUndone", words)(&seen), "{}", dispatched(&seen));
+    // The next is due half a minute after the first. What the user changes follows at once.
+    let edited = Instant::now();
+    rig.patch(At::Manager, ns, object, json!({"spec": {"parallelism": 2}}))
+        .await?;
+    rig.until(At::A, ns, object, "to follow", |job| {
+        job["spec"]["parallelism"] == 2
+    })
+    .await?;
+    ensure!(
+        edited.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        edited.elapsed()
+    );
+    // So does a suspend that finds the copy suspended, and the resume after it.
+    for _ in 0..4 {
+        let before = forwards()?;
+        wait_for("another put back", PATIENCE, async || {
+            anyhow::Ok((forwards()? > before).then_some(()))
+        })
+        .await?;
+    }
+    rig.patch(At::Manager, ns, object, json!({"spec": {"suspend": true}}))
+        .await?;
+    rig.until(At::Manager, ns, object, "the suspend is seen", |job| {
+        dispatched(job)["reason"] == "Suspended"
+    })
+    .await?;
+    let (resumed, before) = (Instant::now(), forwards()?);
+    rig.patch(At::Manager, ns, object, json!({"spec": {"suspend": false}}))
+        .await?;
+    rig.until_requests(At::A, "patch", &path, before + 1).await?;
+    ensure!(
+        resumed.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        resumed.elapsed()
+    );
+    ends.cancel();
+    fighter.await??;
+    rig.until(At::A, ns, object, "its value", |job| {
+        job["spec"]["suspend"] == false
+    })
+    .await?;
+    rig.running_there(ns, 1).await?; // its completions are 1
+    rig.until(At::Manager, ns, object, "Running is told again", |job| {
+        dispatched(job)["reason"] == "Running"
+    })
+    .await
+    .map(drop)
 }
 
 /// Fields that the CRDs have, and that would not reach the worker.

@@ -189,6 +189,14 @@ pub(super) fn forward(local: &LocalObject, remote: &RemoteObject, allowed: Allow
     }
 }
 
+/// All that the opened copy follows in, as the local object says it.
+pub(super) fn wanted(local: &LocalObject, allowed: Allowed<'_>) -> Value {
+    match local.key.subject {
+        Subject::Pod => Value::Null,
+        Subject::Job(kind) => forward::wanted(kind, &json(&local.json), allowed),
+    }
+}
+
 /// When we delete the ended local object, in seconds since the epoch, as its own operator would have.
 pub(super) fn due_at(local: &LocalObject) -> Option<i64> {
     match local.key.subject {

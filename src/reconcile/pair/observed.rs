@@ -165,6 +165,23 @@ pub struct Memory {
     pub unkept: Option<(Arc<str>, Arc<Value>)>,
     /// The last status of an open copy that it refused.
     pub refused: Option<RefusedStatus>,
+    /// The last edits that its open copy was given.
+    pub forwarded: Option<Forwarded>,
+}
+
+/// Edits of a job that its copy was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarded {
+    /// UID of the copy.
+    pub remote: Arc<str>,
+    /// What the job said in all that its copy follows in.
+    pub wanted: Arc<Value>,
+    /// The fields that differed, for people.
+    pub fields: String,
+    /// When.
+    pub at: Instant,
+    /// How often in a row the copy was given the same before: something there undoes it. The pause doubles.
+    pub before: u32,
 }
 
 /// A status that the manager's API server refused.

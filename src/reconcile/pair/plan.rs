@@ -8,6 +8,7 @@ mod gang;
 mod opened;
 mod orphan;
 mod placing;
+mod undone;
 mod unkept;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::pod::sanitize::{CopyMarks, NamespaceOwner};
 use crate::reconcile::faults::{Fault, dropped};
 use crate::reconcile::step::{LocalTarget, RemoteTarget, Step};
 
+pub use self::undone::{is_void, remembered};
 pub use self::unkept::gist;
 
 /// The manager's API server refuses what we write on the pod.
@@ -205,7 +207,8 @@ fn tell(observed: &Observed, local: &LocalObject, dispatched: &Dispatched) -> Op
 pub fn is_news(dispatched: &Dispatched) -> bool {
     // On the worker it waits for something only if the worker says for what: `on a: 0/2 nodes are available`.
     let waits_there = dispatched.reason == "WaitingOnWorker" && dispatched.message.contains(": ");
-    !dispatched.status || dispatched.reason == "WorkerUnreachable" || waits_there
+    let is_bad = ["WorkerUnreachable", undone::FORWARD_UNDONE].contains(&dispatched.reason.as_str());
+    !dispatched.status || is_bad || waits_there
 }
 
 /// The condition line alone, if it does not stand there yet.

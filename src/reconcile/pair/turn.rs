@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::hearing::{self, Ask};
 use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
-use super::plan::{Plan, gist, plan};
+use super::plan::{Plan, gist, is_void, plan, remembered};
 use super::world::World;
 use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
@@ -61,9 +61,13 @@ impl TakesTurns for Turns {
         let mut taken = 0;
         let turn = loop {
             let now = now();
-            let Some(observed) = self.world.observe(key, now.monotonic) else {
+            let Some(mut observed) = self.world.observe(key, now.monotonic) else {
                 break Turn::default();
             };
+            if is_void(&observed) {
+                observed.memory.forwarded = None;
+                self.world.memories.change(key, |memory| memory.forwarded = None);
+            }
             let Plan {
                 steps,
                 look_again,
@@ -200,6 +204,12 @@ impl Turns {
                 self.world
                     .memories
                     .change(key, |memory| memory.write_refused = None);
+                End::Again
+            }
+            (Step::Forward { .. }, _) => {
+                self.world.memories.change(key, |memory| {
+                    memory.forwarded = remembered(memory.forwarded.take(), step, Instant::now());
+                });
                 End::Again
             }
             (Step::Open { .. }, _) => {

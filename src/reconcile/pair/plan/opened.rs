@@ -1,12 +1,12 @@
 //! An opened copy: shown on the local object, taken back if it is never scheduled (rules 8 and 10).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
-use super::{Plan, is_news, mirror_pod_ips, say_refused, target, tell, unkept};
-use crate::job::forward::Allowed;
+use super::{Plan, is_news, mirror_pod_ips, say_refused, target, tell, undone, unkept};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -18,25 +18,32 @@ pub(super) fn plan(
     now: &Now,
 ) -> Plan {
     let (take_back, look_again) = unschedulable(observed, local, remote, worker, now);
-    let forward = manner::forward(local, remote, allowed(observed))
+    let forward = manner::forward(local, remote, undone::allowed(observed))
         .filter(|_| !remote.terminating)
         .map(|patch| Step::Forward {
             remote: target(worker, remote),
             resource_version: remote.resource_version.clone(),
             patch: Box::new(patch),
+            wanted: Arc::new(manner::wanted(local, undone::allowed(observed))),
         });
+    let undone_again = forward
+        .as_ref()
+        .and_then(|step| undone::rest(observed.memory.forwarded.as_ref(), step, now));
+    let forward = forward.filter(|_| undone_again.is_none());
     let news = forward.is_some() || take_back.is_some();
     if let (Some(rest), false) = (settling(observed, remote, now), news) {
-        return Plan::wait(rest).and_look_in(look_again);
+        return Plan::wait(rest).and_look_in(look_again).and_look_in(undone_again);
     }
     if let Some(step) = say_refused(observed, local, true, now) {
         return Plan::step(step);
     }
-    let dispatched = Dispatched {
+    let fought = undone::said(observed.memory.forwarded.as_ref(), remote, worker, now);
+    let (fought, over_in) = fought.unzip();
+    let dispatched = fought.unwrap_or_else(|| Dispatched {
         status: true,
         reason: manner::stage(remote).to_owned(),
         message: on_worker(worker, remote, &observed.memory),
-    };
+    });
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
     let refused = mirrored
         .as_ref()
@@ -52,17 +59,8 @@ pub(super) fn plan(
         ..Plan::default()
     }
     .and_look_in(refused)
-}
-
-/// What the policy says of metadata; nothing follows while there is none.
-fn allowed(observed: &Observed) -> Allowed<'_> {
-    match &observed.policy {
-        PolicySeen::Policy(rules) => Allowed {
-            labels: &rules.forward.labels,
-            annotations: &rules.forward.annotations,
-        },
-        PolicySeen::NotOptedIn | PolicySeen::NotFound(_) => Allowed::default(),
-    }
+    .and_look_in(undone_again)
+    .and_look_in(over_in)
 }
 
 /// How long the mirror of a copy that was opened just now may wait: its node and its start mostly follow at once, and

@@ -7,6 +7,7 @@ mod jobs;
 mod laws;
 mod objects;
 mod shown;
+mod undone;
 mod view;
 mod words;
 

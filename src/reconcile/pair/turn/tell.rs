@@ -14,7 +14,7 @@ use crate::reconcile::pair::local::PairKey;
 use crate::reconcile::pair::observed::{Observed, RefusedStatus, Verdict};
 use crate::reconcile::pair::plan::{WRITE_REFUSED, gist, is_news};
 use crate::reconcile::step::{ENDED_HERE, Step};
-use crate::reconcile::turns::{LONGEST_PAUSE, Turn, pause};
+use crate::reconcile::turns::{Turn, ever_longer, pause};
 
 const FIRST_VERDICT: Duration = Duration::from_secs(5);
 const LONGEST_VERDICT: Duration = Duration::from_secs(300);
@@ -89,11 +89,10 @@ impl Turns {
             let same = memory.refused.take();
             let same = same.filter(|refused| refused.uid == uid && refused.gist == gist);
             let before = same.map_or(0, |refused| refused.before.saturating_add(1));
-            let pause = NOT_YET.saturating_mul(1 << before.min(5)).min(LONGEST_PAUSE);
             memory.refused = Some(RefusedStatus {
                 uid,
                 gist,
-                until: Instant::now() + pause,
+                until: Instant::now() + ever_longer(before),
                 before,
             });
         });

@@ -190,9 +190,14 @@ impl View {
         found.expect("a worker of the view").refuses = true;
     }
 
+    /// When it is looked at.
+    pub(super) fn now(&self) -> Instant {
+        self.began + Duration::from_secs(3600)
+    }
+
     pub(super) fn plan(&self) -> Plan {
         let now = Now {
-            monotonic: self.began + Duration::from_secs(3600),
+            monotonic: self.now(),
             wall: "2026-01-02T03:04:05Z".to_owned(),
             epoch_seconds: 1_767_323_045,
         };
