@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use portcullis::admission::policies::{LayerKind, Layout, WebhookAddress, render};
+use portcullis::cli::manifests::configured;
 use portcullis::reconcile::webhook_config::{ConfigReport, ConfigState, keep};
 use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::ground::{Ground, PATIENCE, Site, refused};
-use crate::rig::{Case, Rig};
+use crate::rig::{CONFIGURATION, Case, Rig};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -91,6 +92,7 @@ async fn drift_is_undone_and_a_deleted_object_is_reported(rig: Arc<Rig>, url: St
         .await?;
     let layout = Layout {
         webhook: WebhookAddress::Url(url),
+        kinds: configured(CONFIGURATION).map_err(anyhow::Error::msg)?, // as installed
         ..Layout::default()
     };
     let layers = render(&layout);

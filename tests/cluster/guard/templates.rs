@@ -110,6 +110,9 @@ async fn a_changed_template_is_marked_again(site: Site) -> Result<()> {
     for (kind, resource) in KINDS {
         let manifest = workload(kind, "web");
         let made = ground.alice().create(resource, &manifest).await?;
+        if kind == "Deployment" {
+            replica_sets(&ground, "web", "1").await?; // its controller has seen the first template
+        }
         let image = with(container(), "/image", json!("app:2"));
         let changed = with(manifest, "/spec/template/spec/containers", json!([image]));
         let after = ground.alice().replace(resource, "web", "", &changed).await?;
