@@ -72,8 +72,12 @@ pub enum Part {
 /// Prints the objects as YAML.
 ///
 /// # Errors
-/// If they cannot be written.
+/// If they cannot be written, or options contradict the part.
 pub fn run(args: &ManifestsArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.part != Part::RbacWorkerNamespaced || args.gang.is_none(),
+        "--gang: gangs on a worker need the role for all its namespaces; print rbac-worker, not rbac-worker-namespaced"
+    );
     print_yaml(&objects(args))
 }
 
@@ -163,7 +167,7 @@ pub fn gang(text: &str) -> Result<Family, String> {
         "coscheduling" => Ok(Family::Coscheduling),
         "volcano" => Ok(Family::Volcano),
         "native" => Ok(Family::Native),
-        _ => Err("write coscheduling, volcano or native, as spec.gang of the WorkerCluster does".to_owned()),
+        _ => Err("write coscheduling, volcano or native".to_owned()),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use portcullis::cli::crds::crds;
-use portcullis::cli::manifests::{ManifestsArgs, Part, configured, objects, yaml};
+use portcullis::cli::manifests::{ManifestsArgs, Part, configured, objects, run, yaml};
+use portcullis::gang::Family;
 use portcullis::names::NAMESPACE;
 use serde_json::{Value, json};
 
@@ -90,6 +91,20 @@ fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("rbac-worker-namespaced.yaml", part(Part::RbacWorkerNamespaced)),
         ("install/portcullis.yaml", part(Part::Install)),
     ]
+}
+
+#[test]
+fn the_role_per_namespace_is_not_printed_for_gangs() {
+    let asked = ManifestsArgs {
+        part: Part::RbacWorkerNamespaced,
+        gang: Some(Family::Coscheduling),
+        ..args()
+    };
+    let refusal = run(&asked).unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("--gang: ") && refusal.contains("print rbac-worker,"),
+        "{refusal}"
+    );
 }
 
 fn args() -> ManifestsArgs {

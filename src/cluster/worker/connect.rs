@@ -179,7 +179,9 @@ pub(super) fn call_problem(error: &CallError) -> Problem {
             code: 403, message, ..
         } => problem(
             "NotPermitted",
-            format!("{message}; apply `portcullis manifests rbac-worker` there"),
+            format!(
+                "{message}; apply `portcullis manifests rbac-worker` there, with the --gang and --config of before"
+            ),
             false,
         ),
         CallError::Answered { .. } | CallError::Unanswered(_) | CallError::Unreadable(_) => {

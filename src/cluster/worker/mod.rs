@@ -202,7 +202,9 @@ impl Worker {
                 match self.forbidden(subject, namespace) {
                     Some(words) if connection.cluster_wide => because(
                         "NotPermitted",
-                        format!("{words}; apply `portcullis manifests rbac-worker` there"),
+                        format!(
+                            "{words}; apply `portcullis manifests rbac-worker` there, with the --gang and --config of before"
+                        ),
                     ),
                     Some(words) => because(
                         "NotPermitted",
@@ -293,7 +295,7 @@ pub fn not_served(subject: Subject) -> String {
 /// The sentence for missing rights.
 pub fn missing(rights: &[String]) -> String {
     format!(
-        "the ServiceAccount of the kubeconfig lacks: {}; apply `portcullis manifests rbac-worker` there",
+        "the ServiceAccount of the kubeconfig lacks: {}; apply `portcullis manifests rbac-worker` there, with the --gang and --config of before",
         rights.join(", ")
     )
 }

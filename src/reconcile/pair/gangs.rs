@@ -112,8 +112,11 @@ impl Gangs {
         let names = names.join(" and ");
         let connection = member.worker.connection()?; // without one, that is the reason
         if !connection.cluster_wide {
-            let words = "its gangs need the role for all namespaces; apply `portcullis manifests rbac-worker --gang` there, or take spec.gang off its WorkerCluster";
-            return because("GangUnsupported", words.to_owned(), false);
+            let words = format!(
+                "its gangs need the role for all namespaces; apply `portcullis manifests rbac-worker --gang {}` there, or take spec.gang off its WorkerCluster",
+                setting.family
+            );
+            return because("GangUnsupported", words, false);
         }
         let asking = |settling| {
             because(
