@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use crate::case;
 use crate::rig::{Case, Rig};
-use crate::sides::{At, annotation, condition, dispatched, text, uid};
+use crate::sides::{At, KIND_IS_NEW, annotation, condition, dispatched, text, uid};
 
 pub fn cases() -> Vec<Case> {
     let cases = vec![
@@ -82,8 +82,14 @@ async fn create(rig: &Rig, ns: &str, job: &Value) -> Result<()> {
             .kubectl_with("alice", &args, &job.to_string())
             .await;
         match made {
-            // The authorizer hears of a new role a moment later.
-            Err(error) if format!("{error:#}").contains("Forbidden") => Err(error),
+            // The authorizer hears of a new role a moment later, and policies of a new kind.
+            Err(error)
+                if ["Forbidden", KIND_IS_NEW]
+                    .iter()
+                    .any(|words| format!("{error:#}").contains(words)) =>
+            {
+                Err(error)
+            }
             made => Ok(Some(made)),
         }
     })

@@ -30,6 +30,9 @@ pub const US: &str = "system:serviceaccount:portcullis-system:portcullis";
 /// Long enough for two cores that are shared.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
+/// What the API server says when a policy has not heard of a kind that is served since a moment.
+pub const KIND_IS_NEW: &str = "There can be a delay between when CustomResourceDefinitions are created";
+
 impl Rig {
     pub fn cluster(&self, at: At) -> &Cluster {
         match at {
@@ -128,17 +131,18 @@ impl Rig {
         .await
     }
 
-    /// Creates an object as the administrator.
+    /// Creates an object as the administrator. Policies hear of a new kind a moment after it is served.
     pub async fn create(&self, at: At, namespace: &str, object: Value) -> Result<Value> {
         let kind = text(&object, "/kind").to_lowercase();
         let path = collection(&plural(&kind), namespace);
-        call(
-            self.cluster(at),
-            Method::POST,
-            &path,
-            Some(("application/json", object)),
-        )
-        .await
+        wait_for("policies to know the kind", PATIENCE, async || {
+            let body = Some(("application/json", object.clone()));
+            match call(self.cluster(at), Method::POST, &path, body).await {
+                Err(error) if format!("{error:#}").contains(KIND_IS_NEW) => Err(error),
+                made => Ok(Some(made)),
+            }
+        })
+        .await?
     }
 
     /// Merge patch as the administrator; `object` may name a subresource: `pod/name/status`.

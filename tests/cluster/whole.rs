@@ -9,7 +9,7 @@ use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
 
 use crate::rig::Rig;
-use crate::sides::{At, US, annotation, dispatched, uid};
+use crate::sides::{At, KIND_IS_NEW, US, annotation, dispatched, uid};
 
 const KUEUES: &str = "kueue.x-k8s.io/multikueue";
 const OURS: &str = "portcullis.dev/multikueue";
@@ -76,8 +76,14 @@ pub async fn create(rig: &Rig, ns: &str, job: &Value) -> Result<String> {
     wait_for("alice to be let in", Duration::from_secs(30), async || {
         let manager = rig.cluster(At::Manager);
         match manager.kubectl_output("alice", &args, &job.to_string()).await {
-            // The authorizer hears of a new role a moment later.
-            Err(error) if format!("{error:#}").contains("Forbidden") => Err(error),
+            // The authorizer hears of a new role a moment later, and policies of a new kind.
+            Err(error)
+                if ["Forbidden", KIND_IS_NEW]
+                    .iter()
+                    .any(|words| format!("{error:#}").contains(words)) =>
+            {
+                Err(error)
+            }
             made => Ok(Some(made)),
         }
     })

@@ -1,7 +1,12 @@
 //! Somebody who asks the API server, as himself or impersonated by the administrator.
 
+use std::time::{Duration, Instant};
+
 use http::Request;
 use serde_json::Value;
+
+use super::ground::PATIENCE;
+use crate::sides::KIND_IS_NEW;
 
 /// Somebody who asks the API server for something.
 pub struct Actor {
@@ -27,10 +32,18 @@ impl Actor {
         Self::new(client, "", None, &[])
     }
 
-    /// POST.
+    /// POST, again as long as a kind is too new for the policies.
     pub async fn create(&self, resource: &str, manifest: &Value) -> kube::Result<Value> {
-        self.send("POST", &self.path(resource, "", ""), "application/json", manifest)
-            .await
+        let (path, began) = (self.path(resource, "", ""), Instant::now());
+        loop {
+            let made = self.send("POST", &path, "application/json", manifest).await;
+            let is_new =
+                matches!(&made, Err(kube::Error::Api(status)) if status.message.contains(KIND_IS_NEW));
+            if !is_new || began.elapsed() > PATIENCE {
+                return made;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await; // its policies hear of it a moment later
+        }
     }
 
     /// POST with `dryRun=All`.
