@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::{Cluster, wait_for};
+use portcullis_testbed::Cluster;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::case;
 use crate::rig::{Case, Rig};
-use crate::sides::{At, KIND_IS_NEW, annotation, condition, dispatched, text, uid};
+use crate::sides::{At, annotation, condition, dispatched, text, uid};
+use crate::whole::{create, ground_for};
 
 pub fn cases() -> Vec<Case> {
     let cases = vec![
@@ -56,45 +57,7 @@ async fn start_on(cluster: &Cluster) -> Result<()> {
 /// A namespace where alice may edit, jobs of operators too.
 async fn ground(rig: &Rig, ns: &str) -> Result<()> {
     operators(rig).await?;
-    rig.on_a(ns).await?;
-    let manager = rig.cluster(At::Manager);
-    manager.grant_edit("alice", ns).await?;
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "operators", "namespace": ns},
-        "rules": [{"apiGroups": ["jobset.x-k8s.io", "kubeflow.org"], "resources": ["*"], "verbs": ["*"]}],
-    });
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "operators", "namespace": ns},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operators"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
-    });
-    manager.apply(&role.to_string()).await?;
-    manager.apply(&binding.to_string()).await?;
-    Ok(())
-}
-
-/// As alice; what she wrote says nothing of us.
-async fn create(rig: &Rig, ns: &str, job: &Value) -> Result<()> {
-    let args = ["create", "-n", ns, "-f", "-"];
-    wait_for("alice to be let in", Duration::from_secs(30), async || {
-        let made = rig
-            .cluster(At::Manager)
-            .kubectl_with("alice", &args, &job.to_string())
-            .await;
-        match made {
-            // The authorizer hears of a new role a moment later, and policies of a new kind.
-            Err(error)
-                if ["Forbidden", KIND_IS_NEW]
-                    .iter()
-                    .any(|words| format!("{error:#}").contains(words)) =>
-            {
-                Err(error)
-            }
-            made => Ok(Some(made)),
-        }
-    })
-    .await?
-    .map(drop)
+    ground_for(rig, &["jobset.x-k8s.io", "kubeflow.org"], ns).await
 }
 
 fn template(container: &str) -> Value {

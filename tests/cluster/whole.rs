@@ -46,12 +46,17 @@ async fn ground(rig: &Rig, kind: &dyn JobKind) -> Result<String> {
 
 /// As [`ground`], with this name.
 pub async fn ground_of(rig: &Rig, kind: &dyn JobKind, ns: &str) -> Result<()> {
+    ground_for(rig, &[kind.resource().group], ns).await
+}
+
+/// A namespace where alice may edit, and make all kinds of these API groups.
+pub async fn ground_for(rig: &Rig, groups: &[&str], ns: &str) -> Result<()> {
     rig.on_a(ns).await?;
     let manager = rig.cluster(At::Manager);
     manager.grant_edit("alice", ns).await?;
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "jobs", "namespace": ns},
-        "rules": [{"apiGroups": [kind.resource().group], "resources": ["*"], "verbs": ["*"]}],
+        "rules": [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}],
     });
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "jobs", "namespace": ns},
