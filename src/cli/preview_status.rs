@@ -12,7 +12,7 @@ use crate::job;
 use crate::names;
 use crate::pod::mirror::{Dispatched, MirrorOptions, mirror};
 use crate::workload::PodPath;
-use crate::workload::jobs::JobKinds;
+use crate::workload::jobs::{JobKinds, conditions};
 
 /// Show the merge patch that the status of a local pod, or of a local job, would get from its remote one. No cluster is
 /// needed.
@@ -248,10 +248,8 @@ fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// What the local object says of itself now, else this; the reconciler, which knows more, may say something else.
-fn dispatched(local: &Value, conditions: &[&str], otherwise: impl FnOnce() -> Dispatched) -> Dispatched {
-    let list = conditions.iter().try_fold(local, |place, key| place.get(*key));
-    let mut list = list.and_then(Value::as_array).into_iter().flatten();
-    match list.find(|condition| condition["type"] == names::DISPATCHED) {
+fn dispatched(local: &Value, path: &[&str], otherwise: impl FnOnce() -> Dispatched) -> Dispatched {
+    match conditions::find(conditions::of(local, path), names::DISPATCHED) {
         Some(condition) => Dispatched {
             status: condition["status"] == "True",
             reason: condition["reason"].as_str().unwrap_or_default().to_owned(),

@@ -170,12 +170,7 @@ fn gangs() -> Vec<Right> {
             &["get", "list", "watch", "create", "patch", "delete"],
             "PodGroups of Kubernetes",
         ),
-        right(
-            "scheduling.k8s.io",
-            &["workloads/finalizers"],
-            &["update"],
-            "own a PodGroup in the Workload's name where admission demands the right",
-        ),
+        workload_finalizers(),
     ]);
     rights.extend(classes());
     rights.extend([right(
@@ -281,16 +276,20 @@ fn worker_gangs(family: Family) -> Vec<Right> {
                 verbs,
                 "PodGroups",
             ),
-            right(
-                "scheduling.k8s.io",
-                &["workloads/finalizers"],
-                &["update"],
-                "own a PodGroup in the Workload's name where admission demands the right",
-            ),
+            workload_finalizers(),
         ],
     });
     rights.extend(classes());
     rights
+}
+
+fn workload_finalizers() -> Right {
+    right(
+        "scheduling.k8s.io",
+        &["workloads/finalizers"],
+        &["update"],
+        "own a PodGroup in the Workload's name where admission demands the right",
+    )
 }
 
 /// What gangs depend on beside their jobs.

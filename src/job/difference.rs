@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::pod::mirror::patch::{is_empty, same_but_for};
+
 /// The merge patch; none if they say the same. What only `is` has goes, but for values that say nothing: an API server
 /// may have filled them in.
 pub(super) fn difference(is: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Map<String, Value>> {
@@ -13,7 +15,7 @@ pub(super) fn difference(is: &Map<String, Value>, wanted: &Map<String, Value>) -
                     patch.insert(key.clone(), Value::Object(below));
                 }
             }
-            (Some(is), wanted) if same(is, wanted) => {}
+            (Some(is), wanted) if same_but_for(says_nothing, is, wanted) => {}
             (None, wanted) if is_empty(wanted) => {}
             (_, wanted) => _ = patch.insert(key.clone(), wanted.clone()),
         }
@@ -24,37 +26,6 @@ pub(super) fn difference(is: &Map<String, Value>, wanted: &Map<String, Value>) -
         }
     }
     Some(patch).filter(|patch| !patch.is_empty())
-}
-
-/// Equal but for what one API server prints and another leaves out.
-fn same(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Object(left), Value::Object(right)) => {
-            let null = &Value::Null;
-            let covered = left
-                .iter()
-                .all(|(key, value)| same(value, right.get(key).unwrap_or(null)));
-            covered
-                && right
-                    .iter()
-                    .all(|(key, value)| left.contains_key(key) || says_nothing(value))
-        }
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
-        }
-        (left, right) => left == right || says_nothing(left) && says_nothing(right),
-    }
-}
-
-/// Null, or nothing in it.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.values().all(is_empty),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 /// As good as absent: also false and 0.

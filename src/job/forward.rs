@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{at, is_suspended, is_uncommitted};
 use crate::names;
 use crate::pod::sanitize::metadata::is_copied;
+use crate::words::few;
 use crate::workload::jobs::{FieldPath, JobKind};
 
 /// So many fields are named in a sentence.
@@ -133,7 +134,7 @@ pub fn fields(patch: &Value) -> String {
     let operations = patch.as_array().into_iter().flatten();
     let edits = operations.filter(|operation| operation["op"] != "test");
     let paths = edits.filter_map(|edit| Some(in_words(edit["path"].as_str()?)));
-    some_of(&paths.collect::<Vec<_>>())
+    few(&paths.collect::<Vec<_>>(), MOST_NAMED)
 }
 
 /// The pointer as people write it.
@@ -146,15 +147,6 @@ fn in_words(pointer: &str) -> String {
     match &keys[..] {
         [metadata, map, key] if metadata == "metadata" => format!("metadata.{map}[{key}]"),
         keys => keys.join("."),
-    }
-}
-
-/// Few of many, and how many more.
-fn some_of(names: &[String]) -> String {
-    let few = names[..names.len().min(MOST_NAMED)].join(", ");
-    match names.len().saturating_sub(MOST_NAMED) {
-        0 => few,
-        more => format!("{few} and {more} more"),
     }
 }
 

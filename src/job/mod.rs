@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::names;
-use crate::workload::jobs::{JobKind, Written};
+use crate::workload::jobs::{JobKind, Written, conditions};
 
 mod difference;
 pub mod forward;
@@ -63,11 +63,7 @@ pub fn seen_open(kind: &dyn JobKind, local: &Value) -> bool {
         let status = local.get("status").and_then(Value::as_object);
         return status.is_some_and(|status| !status.is_empty());
     }
-    let conditions = at(local, kind.conditions()).and_then(Value::as_array);
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == names::DISPATCHED && condition["status"] == "True")
+    conditions::is_true(conditions::of(local, kind.conditions()), names::DISPATCHED)
 }
 
 /// When a finished job ended, in seconds since the epoch; none if it runs, or does not tell.

@@ -13,7 +13,7 @@ use crate::names;
 use crate::pod::sanitize::change::Log;
 use crate::pod::sanitize::local::LocalObject;
 use crate::pod::sanitize::{marks, metadata};
-use crate::workload::jobs::{JobKind, gang_kind_of};
+use crate::workload::jobs::{JobKind, gang_kind_of, remove};
 
 mod templates;
 
@@ -145,23 +145,14 @@ fn copy(kind: &dyn JobKind, local: &LocalObject<'_>, log: &mut Log) -> Result<Va
         "metadata": metadata::copy(local, log)?,
         "spec": local.spec,
     });
-    remove(
-        &mut copy,
-        kind.managed_by().path,
-        "the worker's own operator runs the copy",
-        log,
-    );
+    let dropped = &mut |path: String, reason| log.dropped(format_args!("{path}"), reason);
+    let reason = "the worker's own operator runs the copy";
+    remove(&mut copy, kind.managed_by().path, reason, dropped);
     if let Some(ttl) = kind.dispatch().ttl {
-        remove(
-            &mut copy,
-            ttl,
-            "the copy stays until its end is told here; then the local job keeps it",
-            log,
-        );
+        let reason = "the copy stays until its end is told here; then the local job keeps it";
+        remove(&mut copy, ttl, reason, dropped);
     }
-    kind.clean(&mut copy, local.metadata, &mut |path, reason| {
-        log.dropped(format_args!("{path}"), reason);
-    });
+    kind.clean(&mut copy, local.metadata, dropped);
     templates::clean(&mut copy["spec"], log);
     suspend(kind, &mut copy, log)?;
     Ok(copy)
@@ -207,18 +198,6 @@ fn make_true(
         log.rewritten(format_args!("{}", path.join(".")), reason);
     }
     Ok(())
-}
-
-/// Takes the field at the end of these keys away.
-fn remove(copy: &mut Value, keys: &[&str], reason: &'static str, log: &mut Log) {
-    let Some((last, parents)) = keys.split_last() else {
-        return;
-    };
-    let parent = parents.iter().try_fold(copy, |place, key| place.get_mut(*key));
-    let parent = parent.and_then(Value::as_object_mut);
-    if parent.is_some_and(|parent| parent.remove(*last).is_some()) {
-        log.dropped(format_args!("{}", keys.join(".")), reason);
-    }
 }
 
 /// SHA-256 in hex. serde_json keeps the keys of an object sorted, so the order of the input does not matter.

@@ -9,7 +9,7 @@ mod conditions;
 mod containers;
 mod ending;
 mod finished;
-mod patch;
+pub(crate) mod patch;
 mod phase;
 mod waiting;
 

@@ -5,11 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::gangs::list;
-use crate::cluster::discovery::Served;
-use crate::cluster::discovery::api_resource;
+use crate::cluster::discovery::{Served, api_resource};
 use crate::job::{Claim, claim, is_suspended};
 use crate::names;
-use crate::workload::jobs::{JobKind, JobKinds};
+use crate::workload::jobs::{JobKind, JobKinds, conditions};
 
 /// A job that is dispatched whole, or waits for it.
 #[derive(Debug, Serialize, PartialEq, Eq)]
@@ -97,15 +96,7 @@ fn of_others(kind: &dyn JobKind, job: &Value, (state, message): (&'static str, &
 fn of_ours(kind: &dyn JobKind, job: &Value) -> JobLine {
     let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let annotation = |key: &str| job.pointer("/metadata/annotations")?.get(key)?.as_str();
-    let conditions = kind
-        .conditions()
-        .iter()
-        .try_fold(job, |place, key| place.get(*key))
-        .and_then(Value::as_array);
-    let ours = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == names::DISPATCHED);
+    let ours = conditions::find(conditions::of(job, kind.conditions()), names::DISPATCHED);
     let said = |key: &str| ours.and_then(|ours| ours[key].as_str()).unwrap_or_default();
     let (cluster, takes_condition) = (annotation(names::CLUSTER), kind.dispatch().takes_condition);
     JobLine {

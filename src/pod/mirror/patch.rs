@@ -71,23 +71,33 @@ impl<'a> StatusPatch<'a> {
 
 /// Equal but for what one API server prints and another leaves out: null, empty strings, objects and lists.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
+    same_but_for(is_empty, left, right)
+}
+
+/// Equal but for values that are as good as absent by this rule.
+pub(crate) fn same_but_for(is_nothing: fn(&Value) -> bool, left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
             let null = &Value::Null;
             left.iter()
-                .all(|(key, value)| same(value, right.get(key).unwrap_or(null)))
+                .all(|(key, value)| same_but_for(is_nothing, value, right.get(key).unwrap_or(null)))
                 && right
                     .iter()
-                    .all(|(key, value)| left.contains_key(key) || is_empty(value))
+                    .all(|(key, value)| left.contains_key(key) || is_nothing(value))
         }
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| same_but_for(is_nothing, left, right))
         }
-        (left, right) => left == right || is_empty(left) && is_empty(right),
+        (left, right) => left == right || is_nothing(left) && is_nothing(right),
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Null, or nothing in it.
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

@@ -77,8 +77,7 @@ impl Gangs {
 
     /// Whether the job asks for a gang, wherever it runs.
     pub(super) fn asks(&self, local: &LocalObject) -> bool {
-        let settings = self.settings.get().cloned().unwrap_or_default();
-        kind_of(local.key.subject).is_some_and(|kind| asks(kind, &json(&local.json), &settings))
+        kind_of(local.key.subject).is_some_and(|kind| asks(kind, &json(&local.json), self.settings()))
     }
 
     /// The gang scheduler of a worker.
@@ -191,13 +190,17 @@ impl Gangs {
 
     /// What this copy was made for, if its worker has another gang scheduler by now, or none.
     fn left_behind(&self, member: &Member, kind: &dyn GangKind, copy: &Seen) -> Option<String> {
-        let settings = self.settings.get().cloned().unwrap_or_default();
+        let settings = self.settings();
         let now = member.gang.as_ref().map(|setting| {
             let scheduler = settings.scheduler(setting.family); // none: its pods keep theirs
             let own = setting.scheduler_name.as_deref();
             (setting.family, scheduler.map(|usual| own.unwrap_or(usual)))
         });
         left_behind(kind, &copy.object, now)
+    }
+
+    fn settings(&self) -> &GangSettings {
+        self.settings.get_or_init(GangSettings::default)
     }
 
     fn of(&self, worker: &str) -> Option<Arc<GangCluster>> {

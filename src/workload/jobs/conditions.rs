@@ -50,6 +50,13 @@ pub fn make<'s>(status: &'s mut Map<String, Value>, path: &[&str]) -> Option<&'s
     Some(list(place, last))
 }
 
+/// The list at the end of this path of an object; empty where there is none.
+#[must_use]
+pub fn of<'j>(object: &'j Value, path: &[&str]) -> &'j [Value] {
+    let list = path.iter().try_fold(object, |place, key| place.get(*key));
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// The condition of this type.
 #[must_use]
 pub fn find<'c>(conditions: &'c [Value], kind: &str) -> Option<&'c Value> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::has_condition_at;
+use super::{conditions, has_condition_at};
 use crate::names;
 
 /// How a job of a kind runs on a worker as one object.
@@ -73,10 +73,7 @@ pub(super) fn finished_at(job: &Value) -> Option<&str> {
 
 /// Since when it is we who say that the job's copy is lost: the end of kinds that have no end of their own.
 pub(super) fn lost_since(job: &Value) -> Option<&str> {
-    let conditions = job.pointer("/status/conditions")?.as_array()?;
-    let ours = conditions
-        .iter()
-        .find(|condition| condition["type"] == names::DISPATCHED)?;
+    let ours = conditions::find(conditions::of(job, &["status", "conditions"]), names::DISPATCHED)?;
     let is_lost = LOST.iter().any(|reason| ours["reason"] == *reason) && ours["status"] == "False";
     is_lost.then(|| ours["lastTransitionTime"].as_str())?
 }
@@ -106,7 +103,7 @@ pub(super) fn none_of_each(status: &mut Map<String, Value>, list: &str, keys: &[
 }
 
 /// Takes the field at the end of these keys away, and tells it if it was there.
-pub(super) fn remove(
+pub(crate) fn remove(
     object: &mut Value,
     keys: &[&str],
     reason: &'static str,

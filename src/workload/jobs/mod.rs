@@ -36,6 +36,7 @@ mod xgboost_job;
 pub use app_wrapper::AppWrapper;
 pub use batch_job::BatchJob;
 pub use configured::ConfiguredKind;
+pub(crate) use dispatch::remove;
 pub use dispatch::{Dispatch, Failure, LOST, REMOTE_JOB_DELETED, REMOTE_ROLLED_BACK, Written};
 pub use field::{Field, FieldPath, InvalidField};
 pub use gang_kind::{GANG_KINDS, GangKind, PodSet, Pods, Presence, gang_kind, gang_kind_of};
@@ -152,8 +153,7 @@ fn has_condition(job: &Value, types: &[&str]) -> bool {
 
 /// The first of these conditions that says True.
 fn has_condition_at<'j>(job: &'j Value, path: &[&str], types: &[&str]) -> Option<&'j Value> {
-    let conditions = path.iter().try_fold(job, |place, key| place.get(key))?;
-    conditions.as_array()?.iter().find(|condition| {
+    conditions::of(job, path).iter().find(|condition| {
         let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default();
         types.contains(&text("type")) && text("status") == "True"
     })
