@@ -1,6 +1,7 @@
 //! One API call as the administrator of a cluster: an object's short name and JSON in, JSON out.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{LazyLock, Mutex};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,7 +11,7 @@ use portcullis::workload::jobs::JOB_KINDS;
 use portcullis_testbed::Cluster;
 use serde_json::Value;
 
-static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::default);
+static CLIENTS: LazyLock<Mutex<HashMap<SocketAddr, Client>>> = LazyLock::new(Mutex::default);
 
 pub async fn find(cluster: &Cluster, namespace: &str, object: &str) -> Result<Option<Value>> {
     match call(cluster, Method::GET, &path(object, namespace), None).await {
@@ -29,7 +30,7 @@ pub async fn call(
     let held = CLIENTS
         .lock()
         .expect("no test panics with it")
-        .get(cluster.name())
+        .get(&cluster.server())
         .cloned();
     let client = match held {
         Some(client) => client,
@@ -38,7 +39,7 @@ pub async fn call(
             CLIENTS
                 .lock()
                 .expect("no test panics with it")
-                .insert(cluster.name().to_owned(), client.clone());
+                .insert(cluster.server(), client.clone());
             client
         }
     };

@@ -6,9 +6,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, US, annotation, condition, ensure_refused, plain, pod, text};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

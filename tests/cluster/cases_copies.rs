@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, plain, pod, running, set, text, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

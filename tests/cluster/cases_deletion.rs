@@ -7,11 +7,11 @@ use anyhow::{Context, Result, ensure};
 use portcullis_testbed::wait_for;
 use serde_json::json;
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{
     At, PATIENCE, US, annotation, dispatched, plain, play, pod, running, set, terminating, text, uid,
 };
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -9,9 +9,9 @@ use portcullis_testbed::ledger::{bound_more_than_once, opened_more_than_once};
 use portcullis_testbed::{Ledger, free_port, wait_for};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{BINARY, Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, plain, running, set, text, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, plain, pod, text};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::jobs::Role;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, condition, dispatched, terminating, text, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

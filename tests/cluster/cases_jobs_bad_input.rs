@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::objects::definition_of;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, condition, dispatched, text, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

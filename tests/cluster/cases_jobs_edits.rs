@@ -9,10 +9,10 @@ use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::case;
 use crate::cases_jobs_bad_input::{job, says};
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, dispatched, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     let every_kind = case!(alone the_spec_of_a_committed_job_of_every_kind_stays);
@@ -135,7 +135,7 @@ async fn what_a_worker_undoes_is_put_back_ever_more_rarely_and_told(rig: Arc<Rig
     rig.until_event(ns, "one", "ForwardUndone", words).await?;
     tokio::time::sleep(Duration::from_secs(16).saturating_sub(began.elapsed())).await;
     let (puts, writes) = (forwards()? - opened, statuses()? - running);
-    ensure!((4..=6).contains(&puts), "{puts} forwards");
+    ensure!((3..=6).contains(&puts), "{puts} forwards");
     ensure!(writes <= 8 * puts, "{writes} statuses for {puts} forwards");
     let seen = rig.seen(At::Manager, ns, object).await?;
     ensure!(says("ForwardUndone", words)(&seen), "{}", dispatched(&seen));
@@ -148,7 +148,7 @@ async fn what_a_worker_undoes_is_put_back_ever_more_rarely_and_told(rig: Arc<Rig
     })
     .await?;
     ensure!(
-        edited.elapsed() < Duration::from_secs(5),
+        edited.elapsed() < Duration::from_secs(10),
         "{:?}",
         edited.elapsed()
     );
@@ -171,7 +171,7 @@ async fn what_a_worker_undoes_is_put_back_ever_more_rarely_and_told(rig: Arc<Rig
         .await?;
     rig.until_requests(At::A, "patch", &path, before + 1).await?;
     ensure!(
-        resumed.elapsed() < Duration::from_secs(3),
+        resumed.elapsed() < Duration::from_secs(10),
         "{:?}",
         resumed.elapsed()
     );

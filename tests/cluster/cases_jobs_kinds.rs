@@ -7,11 +7,11 @@ use anyhow::{Result, ensure};
 use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::cases_jobs_real::app_wrapper;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, dispatched, uid};
 use crate::whole::runs_whole;
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(

@@ -13,9 +13,9 @@ use portcullis::workload::jobs::{BatchJob, JobKind as _, REMOTE_JOB_DELETED};
 use serde_json::{Value, json};
 
 use crate::calls::{call, path};
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, text};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

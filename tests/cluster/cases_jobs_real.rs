@@ -8,10 +8,10 @@ use portcullis::workload::jobs::{AppWrapper, RayCluster, RayJob, RayService, Spa
 use portcullis_testbed::Crds;
 use serde_json::json;
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, uid};
 use crate::whole::{T, Whole, conditions, ensure_marked, goes_by_pods, manifest, runs_whole};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

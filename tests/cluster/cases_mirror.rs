@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{
     At, US, annotation, condition, dispatched, plain, play, pod, running, terminating, text, uid,
 };
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -7,12 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use portcullis_testbed::Cluster;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use crate::case;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, condition, dispatched, text, uid};
 use crate::whole::{create, ground_for};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     let cases = vec![
@@ -34,8 +33,6 @@ pub fn cases() -> Vec<Case> {
 const KUEUES: &str = "kueue.x-k8s.io/multikueue";
 const OURS: &str = "portcullis.dev/multikueue";
 
-static STARTED: OnceCell<()> = OnceCell::const_new();
-
 async fn operators(rig: &Rig) -> Result<()> {
     let start = async || {
         for at in [At::Manager, At::A] {
@@ -45,7 +42,7 @@ async fn operators(rig: &Rig) -> Result<()> {
         }
         anyhow::Ok(())
     };
-    STARTED.get_or_try_init(start).await.map(drop)
+    rig.operators.get_or_try_init(start).await.map(drop)
 }
 
 async fn start_on(cluster: &Cluster) -> Result<()> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{BINARY, CONFIGURATION, Case, Rig};
 use crate::sides::{At, PATIENCE, dispatched, text, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

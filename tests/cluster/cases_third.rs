@@ -6,9 +6,9 @@ use anyhow::{Result, ensure};
 use portcullis_testbed::Part;
 use serde_json::json;
 
-use crate::case;
 use crate::rig::{CONFIGURATION, Case, Rig, printed};
 use crate::sides::{At, annotation, condition, dispatched, plain, play, pod, running, text, uid};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

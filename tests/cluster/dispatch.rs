@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use portcullis_testbed::wait_for;
 
-use crate::case;
 use crate::rig::{Case, Rig, pod};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -1,7 +1,5 @@
-//! Portcullis on real clusters: one world for all tests, started once.
-//!
-//! Tests that only use their own namespace run side by side; then those that stop, freeze or cut something, one by
-//! one. Run some of them: `cargo test --test cluster -- <part of a name>`.
+//! Portcullis on real clusters: one world for all tests that only use their own namespace, which run side by side; then
+//! those that stop, freeze or cut something, one at a time on each of two worlds. Run some of them: `cargo test --test cluster -- <part of a name>`.
 
 mod calls;
 mod cases_bad_input;
@@ -36,16 +34,11 @@ mod third;
 mod whole;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::Context as _;
-use libtest_mimic::{Arguments, Conclusion, Trial};
-
-use rig::{Case, Rig};
+use portcullis_testbed::suite::Suite;
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    let cases: Vec<Case> = [
+    let cases = [
         cases_bad_input::cases(),
         cases_copies::cases(),
         cases_deletion::cases(),
@@ -70,67 +63,11 @@ fn main() -> ExitCode {
         guard::cases(),
         cases_kuberay::cases(),   // at the end, as:
         cases_operators::cases(), // at the end: what they start on the manager stays
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if arguments.list {
-        return libtest_mimic::run(&arguments, trials(cases, None)).exit_code();
-    }
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let rig = match runtime.block_on(Rig::start()) {
-        Ok(rig) => Arc::new(rig),
-        Err(error) => {
-            eprintln!("the clusters did not start: {error:#}");
-            return ExitCode::FAILURE;
-        }
+    ];
+    let suite = Suite {
+        name: "cluster tests",
+        beside: 6,
+        rigs: 2, // those that run alone wait for a timeout more than they work
     };
-    let (together, alone): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(|case| !case.alone);
-    let world = Some((rig.clone(), runtime.handle().clone()));
-    arguments.test_threads = arguments.test_threads.or(Some(6));
-    let first = libtest_mimic::run(&arguments, trials(together, world.clone()));
-    arguments.test_threads = Some(1);
-    let second = libtest_mimic::run(&arguments, trials(alone, world));
-    let failed = first.has_failed() || second.has_failed();
-    if failed {
-        eprintln!("logs are in {}", rig.world.folder().display());
-    }
-    print_sum(&first, &second);
-    drop(rig);
-    if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
-}
-
-fn print_sum(first: &Conclusion, second: &Conclusion) {
-    println!(
-        "cluster tests: {} passed, {} failed",
-        first.num_passed + second.num_passed,
-        first.num_failed + second.num_failed
-    );
-}
-
-type World = Option<(Arc<Rig>, tokio::runtime::Handle)>;
-
-fn trials(cases: Vec<Case>, world: World) -> Vec<Trial> {
-    cases
-        .into_iter()
-        .map(|case| {
-            let world = world.clone();
-            Trial::test(case.name, move || {
-                let (rig, handle) = world.expect("a run has a world; a listing runs nothing");
-                let result = handle.block_on(async {
-                    if case.alone {
-                        rig.recover().await.context("recover from the case before")?;
-                    }
-                    tokio::time::timeout(case.limit, (case.run)(rig))
-                        .await
-                        .map_err(|_| anyhow::anyhow!("not done in {:?}", case.limit))?
-                });
-                result.map_err(|error| format!("{error:#}").into())
-            })
-        })
-        .collect()
+    suite.run(cases.into_iter().flatten().collect())
 }

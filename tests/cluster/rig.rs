@@ -1,48 +1,19 @@
 //! The world that all tests share: three clusters, portcullis installed and running.
 
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
-use tokio::sync::Mutex;
+use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, suite, wait_for};
+use serde_json::json;
+use tokio::sync::{Mutex, OnceCell};
 
-/// One test.
-pub struct Case {
-    /// Says what it checks.
-    pub name: &'static str,
-    /// Whether it must have the world for itself.
-    pub alone: bool,
-    /// It fails after this time.
-    pub limit: Duration,
-    /// What it does.
-    pub run: fn(Arc<Rig>) -> Running,
-}
+use crate::sides::{At, plain, uid};
+use crate::third::Third;
 
-/// A test that runs.
-pub type Running = Pin<Box<dyn Future<Output = Result<()>>>>;
-
-/// `case!(function)`: beside others; `case!(alone function)`: by itself.
-#[macro_export]
-macro_rules! case {
-    (alone $function:ident) => {
-        $crate::rig::Case {
-            alone: true,
-            ..$crate::case!($function)
-        }
-    };
-    ($function:ident) => {
-        $crate::rig::Case {
-            name: concat!(module_path!(), "::", stringify!($function)),
-            alone: false,
-            limit: std::time::Duration::from_secs(180),
-            run: |rig| Box::pin($function(rig)),
-        }
-    };
-}
+/// A test on these clusters.
+pub type Case = suite::Case<Rig>;
 
 /// The world, and the process under test.
 pub struct Rig {
@@ -52,6 +23,10 @@ pub struct Rig {
     pub portcullis: Mutex<Portcullis>,
     /// Kubeconfig of portcullis on the manager: its ServiceAccount.
     pub kubeconfig: PathBuf,
+    /// A worker more, for the cases that need one.
+    pub third: Third,
+    /// Set when the operators of jobs run on the manager and on worker-a.
+    pub operators: OnceCell<()>,
 }
 
 /// The program under test.
@@ -60,9 +35,8 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_portcullis");
 /// Its configuration: kinds that these tests make up.
 pub const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/kinds.yaml");
 
-impl Rig {
-    /// Starts clusters, installs what the program prints, starts the program.
-    pub async fn start() -> Result<Self> {
+impl suite::Rig for Rig {
+    async fn start() -> Result<Self> {
         let world = World::start(2).await?;
         let kubeconfig = world.folder().join("portcullis.kubeconfig");
         let mut portcullis = Portcullis::new(options(&world, &kubeconfig, "portcullis"))?;
@@ -79,11 +53,61 @@ impl Rig {
             world,
             portcullis: Mutex::new(portcullis),
             kubeconfig,
+            third: Third::default(),
+            operators: OnceCell::new(),
         };
         rig.await_workers().await?;
         Ok(rig)
     }
 
+    /// Links are whole, our process runs, and both workers take pods.
+    async fn recover(&self) -> Result<()> {
+        self.world.heal();
+        let mut portcullis = self.portcullis.lock().await;
+        portcullis.sigcont();
+        if !portcullis.is_running() {
+            portcullis.start().await?;
+        }
+        drop(portcullis);
+        for (at, worker) in [(At::A, "worker-a"), (At::B, "worker-b")] {
+            self.patch(
+                At::Manager,
+                "",
+                &format!("workercluster/{worker}"),
+                json!({"spec": {"cordoned": false}}),
+            )
+            .await?;
+            let probe = format!("probe-{worker}");
+            if self
+                .find(At::Manager, "", &format!("namespace/{probe}"))
+                .await?
+                .is_none()
+            {
+                self.opted_in_to(
+                    &probe,
+                    json!({"clusters": [worker], "namespaces": {"create": true}}),
+                )
+                .await?;
+            }
+            self.create(At::Manager, &probe, plain("probe")).await?;
+            let local = self.until_ready(&probe, "probe").await?;
+            self.delete(At::Manager, &probe, "pod/probe").await?;
+            self.until_gone(At::Manager, &probe, "pod/probe", &uid(&local))
+                .await?;
+            ensure!(
+                self.find(at, &probe, "pod/probe").await?.is_none(),
+                "its copy is left over"
+            );
+        }
+        self.await_workers().await
+    }
+
+    fn folder(&self) -> &Path {
+        self.world.folder()
+    }
+}
+
+impl Rig {
     /// Waits until both workers take pods.
     pub async fn await_workers(&self) -> Result<()> {
         for worker in &self.world.workers {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use http::Method;
 use portcullis_testbed::ledger::Write;
 use portcullis_testbed::{Cluster, wait_for};
@@ -39,7 +39,7 @@ impl Rig {
             At::Manager => &self.world.manager,
             At::A => &self.world.workers[0].cluster,
             At::B => &self.world.workers[1].cluster,
-            At::C => crate::third::cluster(),
+            At::C => self.third.cluster(),
         }
     }
 
@@ -320,48 +320,6 @@ impl Rig {
         portcullis.kill9();
         portcullis.start().await?;
         drop(portcullis);
-        self.await_workers().await
-    }
-
-    /// Whatever a case left behind that failed: links are whole, our process runs, and both workers take pods.
-    pub async fn recover(&self) -> Result<()> {
-        self.world.heal();
-        let mut portcullis = self.portcullis.lock().await;
-        portcullis.sigcont();
-        if !portcullis.is_running() {
-            portcullis.start().await?;
-        }
-        drop(portcullis);
-        for (at, worker) in [(At::A, "worker-a"), (At::B, "worker-b")] {
-            self.patch(
-                At::Manager,
-                "",
-                &format!("workercluster/{worker}"),
-                json!({"spec": {"cordoned": false}}),
-            )
-            .await?;
-            let probe = format!("probe-{worker}");
-            if self
-                .find(At::Manager, "", &format!("namespace/{probe}"))
-                .await?
-                .is_none()
-            {
-                self.opted_in_to(
-                    &probe,
-                    json!({"clusters": [worker], "namespaces": {"create": true}}),
-                )
-                .await?;
-            }
-            self.create(At::Manager, &probe, plain("probe")).await?;
-            let local = self.until_ready(&probe, "probe").await?;
-            self.delete(At::Manager, &probe, "pod/probe").await?;
-            self.until_gone(At::Manager, &probe, "pod/probe", &uid(&local))
-                .await?;
-            ensure!(
-                self.find(at, &probe, "pod/probe").await?.is_none(),
-                "its copy is left over"
-            );
-        }
         self.await_workers().await
     }
 }

@@ -8,22 +8,31 @@ use tokio::sync::OnceCell;
 use crate::rig::{CONFIGURATION, Rig, printed};
 use crate::sides::{At, condition};
 
-static THIRD: OnceCell<Third> = OnceCell::const_new();
+/// The cluster `worker-c`, once a case has started it.
+#[derive(Default)]
+pub struct Third(OnceCell<Started>);
 
-struct Third {
+struct Started {
     cluster: Cluster,
     proxy: Proxy,
 }
 
-/// The cluster `worker-c`, if a case has started it.
-pub fn cluster() -> &'static Cluster {
-    &THIRD.get().expect("Rig::third started it").cluster
+impl Third {
+    pub fn cluster(&self) -> &Cluster {
+        &self.started().cluster
+    }
+
+    fn started(&self) -> &Started {
+        self.0.get().expect("Rig::third started it")
+    }
 }
 
 impl Rig {
     /// Starts `worker-c` at the first call, with the cluster-wide role; registers nothing.
-    pub async fn third(&self) -> Result<&'static Cluster> {
-        let third = THIRD
+    pub async fn third(&self) -> Result<&Cluster> {
+        let third = self
+            .third
+            .0
             .get_or_try_init(async || {
                 let folder = Some(self.world.folder().to_owned());
                 let cluster = Cluster::start(ClusterOptions {
@@ -31,7 +40,7 @@ impl Rig {
                     ..ClusterOptions::named("worker-c")
                 })
                 .await?;
-                anyhow::Ok(Third {
+                anyhow::Ok(Started {
                     proxy: Proxy::start(cluster.server())?,
                     cluster,
                 })
@@ -51,7 +60,7 @@ impl Rig {
 
     /// A Secret with worker-c's kubeconfig for this ServiceAccount, and the WorkerCluster `worker-c`.
     pub async fn register_third(&self) -> Result<()> {
-        let third = THIRD.get().expect("Rig::third started it");
+        let third = self.third.started();
         let identity = third
             .cluster
             .service_account_kubeconfig("portcullis-system", "portcullis")

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
 
-use crate::case;
 use crate::rig::{BINARY, Case, Rig, SOON, status};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::jobs::template;
 use crate::rig::{Case, Rig};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

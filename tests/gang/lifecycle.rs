@@ -6,10 +6,10 @@ use anyhow::{Result, bail, ensure};
 use portcullis_testbed::wait_for;
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::jobs::{mpi, pytorch, with};
 use crate::rig::{Case, Rig, SOON};
 use crate::steps::{of, suspend};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

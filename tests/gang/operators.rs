@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
-use crate::case;
 use crate::jobs::{mpi, pytorch};
 use crate::rig::{Case, Rig};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

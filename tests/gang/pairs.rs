@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use portcullis_testbed::wait_for;
 use serde_json::json;
 
-use crate::case;
 use crate::jobs::{mpi, with};
 use crate::rig::{Case, Rig, SOON};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

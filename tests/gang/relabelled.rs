@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::case;
 use crate::jobs::{batch, mpi, pytorch, with};
 use crate::rig::{Case, Rig};
 use crate::steps::{of, suspend};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

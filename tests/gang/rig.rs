@@ -1,44 +1,21 @@
 //! The cluster that all tests share: native gangs on, coscheduling, two operators, portcullis.
 
-use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use portcullis_testbed::{
-    Cluster, Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for,
+    Cluster, Manifests, Portcullis, PortcullisOptions, Route, World, install, suite, wait_for,
 };
 use tokio::sync::Mutex;
 
 use crate::steps::of;
 
-/// A test fails after this time.
-pub const LIMIT: Duration = Duration::from_secs(240);
 /// What should come, comes in this time.
 pub const SOON: Duration = Duration::from_secs(90);
 
-/// One test.
-pub struct Case {
-    /// Says what it checks.
-    pub name: &'static str,
-    /// What it does.
-    pub run: fn(Arc<Rig>) -> Running,
-}
-
-/// A test that runs.
-pub type Running = Pin<Box<dyn Future<Output = Result<()>>>>;
-
-/// `case!(function)`.
-#[macro_export]
-macro_rules! case {
-    ($function:ident) => {
-        $crate::rig::Case {
-            name: concat!(module_path!(), "::", stringify!($function)),
-            run: |rig| Box::pin($function(rig)),
-        }
-    };
-}
+/// A test on these clusters.
+pub type Case = suite::Case<Rig>;
 
 /// The cluster, and the process under test.
 pub struct Rig {
@@ -59,9 +36,8 @@ gang:
   holdTimeout: 20s
 ";
 
-impl Rig {
-    /// Starts all of it.
-    pub async fn start() -> Result<Self> {
+impl suite::Rig for Rig {
+    async fn start() -> Result<Self> {
         let world = World::start_with(0, |options| options.native_gangs = true).await?;
         world.manager.start_coscheduler().await?;
         world.manager.start_mpi_operator(&[]).await?;
@@ -85,13 +61,8 @@ impl Rig {
         })
     }
 
-    /// The cluster.
-    pub fn cluster(&self) -> &Cluster {
-        &self.world.manager
-    }
-
-    /// Before each test: what is left of the one before goes, portcullis runs, all nodes take pods.
-    pub async fn recover(&self) -> Result<()> {
+    /// What is left of the case before goes, portcullis runs, all nodes take pods.
+    async fn recover(&self) -> Result<()> {
         let mut portcullis = self.portcullis.lock().await;
         if !portcullis.is_running() {
             portcullis.start().await.context("start portcullis again")?;
@@ -104,6 +75,17 @@ impl Rig {
         self.kubectl(&["delete", "namespaces", "-l=gang.test=true", "--wait=false"])
             .await?;
         Ok(())
+    }
+
+    fn folder(&self) -> &Path {
+        self.world.folder()
+    }
+}
+
+impl Rig {
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.world.manager
     }
 
     /// Waits until the nodes are empty, for a test that fills them.

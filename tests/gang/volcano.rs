@@ -6,9 +6,9 @@ use anyhow::{Result, ensure};
 use portcullis_testbed::Crds;
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::jobs::{mpi, with};
 use crate::rig::{Case, Rig};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(volcano_is_missed_and_used_once_it_is_there)]

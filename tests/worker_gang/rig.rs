@@ -1,20 +1,16 @@
 //! The clusters that all tests share: a manager with operators of its own, worker-a with coscheduling and operators,
 //! worker-b without a gang scheduler; and portcullis.
 
-use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{
-    Cluster, Crds, Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for,
+    Cluster, Crds, Manifests, Portcullis, PortcullisOptions, Route, World, install, suite, wait_for,
 };
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-/// A test fails after this time.
-pub const LIMIT: Duration = Duration::from_secs(240);
 /// What should come, comes in this time.
 pub const SOON: Duration = Duration::from_secs(90);
 /// PodGroups of coscheduling.
@@ -23,27 +19,8 @@ pub const GROUP: &str = "podgroups.scheduling.x-k8s.io";
 /// The name under which portcullis writes.
 pub const US: &str = "system:serviceaccount:portcullis-system:portcullis";
 
-/// One test.
-pub struct Case {
-    /// Says what it checks.
-    pub name: &'static str,
-    /// What it does.
-    pub run: fn(Arc<Rig>) -> Running,
-}
-
-/// A test that runs.
-pub type Running = Pin<Box<dyn Future<Output = Result<()>>>>;
-
-/// `case!(function)`.
-#[macro_export]
-macro_rules! case {
-    ($function:ident) => {
-        $crate::rig::Case {
-            name: concat!(module_path!(), "::", stringify!($function)),
-            run: |rig| Box::pin($function(rig)),
-        }
-    };
-}
+/// A test on these clusters.
+pub type Case = suite::Case<Rig>;
 
 /// The clusters, and the process under test.
 pub struct Rig {
@@ -73,9 +50,8 @@ gang:
   holdTimeout: 15s
 ";
 
-impl Rig {
-    /// Starts all of it.
-    pub async fn start() -> Result<Self> {
+impl suite::Rig for Rig {
+    async fn start() -> Result<Self> {
         let world = World::start_with(2, |options| options.native_gangs = options.name == "worker-a").await?;
         let (manager, a, b) = (
             &world.manager,
@@ -129,18 +105,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// A cluster.
-    pub fn cluster(&self, at: At) -> &Cluster {
-        match at {
-            At::Manager => &self.world.manager,
-            At::A => &self.world.workers[0].cluster,
-            At::B => &self.world.workers[1].cluster,
-        }
-    }
-
-    /// Before each test: portcullis runs, all nodes take pods, only worker-a has a gang scheduler, and what is left of the
-    /// test before goes.
-    pub async fn recover(&self) -> Result<()> {
+    /// Portcullis runs, all nodes take pods, only worker-a has a gang scheduler, and what is left of the case before goes.
+    async fn recover(&self) -> Result<()> {
         let mut portcullis = self.portcullis.lock().await;
         if !portcullis.is_running() {
             portcullis.start().await.context("start portcullis again")?;
@@ -158,6 +124,21 @@ impl Rig {
         let namespaces = ["delete", "namespaces", "-l=gang.test=true", "--wait=false"];
         self.kubectl(At::Manager, &namespaces).await?;
         Ok(())
+    }
+
+    fn folder(&self) -> &Path {
+        self.world.folder()
+    }
+}
+
+impl Rig {
+    /// A cluster.
+    pub fn cluster(&self, at: At) -> &Cluster {
+        match at {
+            At::Manager => &self.world.manager,
+            At::A => &self.world.workers[0].cluster,
+            At::B => &self.world.workers[1].cluster,
+        }
     }
 
     /// `spec.gang` of a WorkerCluster.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{At, Case, GROUP, Rig, US};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{Crds, wait_for};
 use serde_json::{Value, json};
 
-use crate::case;
 use crate::rig::{At, Case, GROUP, Rig, SOON, printed};
 use crate::starts::{mpi, of};
+use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,9 @@
     reason = "json!(…) is handed over where it is made"
 )]
 
-use crate::rig::{Case, Running};
+use portcullis_testbed::suite::Running;
+
+use crate::rig::Case;
 
 mod actor;
 mod calls;
@@ -44,7 +46,7 @@ macro_rules! checks {
             vec![$($crate::rig::Case {
                 name: concat!(module_path!(), "::", stringify!($function)),
                 alone: false,
-                limit: std::time::Duration::from_secs(180),
+                limit: portcullis_testbed::suite::LIMIT,
                 run: |rig| Box::pin($function($crate::guard::ground::Site::beside(rig))),
             }),*]
         }

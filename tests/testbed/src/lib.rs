@@ -26,6 +26,7 @@ mod program;
 mod programs;
 mod proxy;
 mod run_folder;
+pub mod suite;
 mod wait;
 mod world;
 
