@@ -1,5 +1,5 @@
-//! Gangs on a real cluster: the gang schedulers, the operators of jobs, and portcullis. One cluster for all tests, which
-//! run one by one, since they fill its nodes: some seven minutes. Run some of them: `cargo test --test gang -- <part of a name>`.
+//! Gangs on a real cluster: the gang schedulers, the operators of jobs, and portcullis. One at a time on each of two
+//! clusters, since they fill the nodes: some four minutes. Run some of them: `cargo test --test gang -- <part of a name>`.
 
 mod conflicts;
 mod coscheduling;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let suite = Suite {
         name: "gang tests",
         beside: 1,
-        rigs: 1,
+        rigs: 2, // these wait for a scheduler more than they work
     };
     // They fill the nodes.
     let alone = |case| Case { alone: true, ..case };
