@@ -48,7 +48,6 @@ impl JobKind for AppWrapper {
             written: Written::Ours,
             takes_condition: true,
             ttl: None, // of a success only its objects are removed after a time, by the worker's operator
-            managed_by_is_immutable: true,
         }
     }
 

@@ -44,7 +44,6 @@ impl JobKind for BatchJob {
             written: Written::Ours,
             takes_condition: true,
             ttl: None, // the manager's own controller keeps it, whoever runs the Job
-            managed_by_is_immutable: true,
         }
     }
 

@@ -58,7 +58,6 @@ impl JobKind for ConfiguredKind {
             written: self.written,
             takes_condition: true,
             ttl: self.ttl,
-            managed_by_is_immutable: false,
         }
     }
 

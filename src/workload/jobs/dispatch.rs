@@ -15,8 +15,6 @@ pub struct Dispatch {
     /// Where `ttlSecondsAfterFinished` is that we keep on the manager, since the kind's operator returns early on a
     /// foreign `managedBy`. None where there is no such field, or where the kind's controller keeps it all the same.
     pub ttl: Option<&'static [&'static str]>,
-    /// Whether the kind itself refuses to change `managedBy` later. Where it does not, our guard has to.
-    pub managed_by_is_immutable: bool,
 }
 
 /// What admission writes into `managedBy`.

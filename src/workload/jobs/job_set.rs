@@ -45,7 +45,6 @@ impl JobKind for JobSet {
             written: Written::Ours,
             takes_condition: true,
             ttl: Some(&["spec", "ttlSecondsAfterFinished"]),
-            managed_by_is_immutable: true,
         }
     }
 

@@ -23,7 +23,6 @@ pub(super) const DISPATCH: Dispatch = Dispatch {
     written: Written::Kueues,
     takes_condition: true,
     ttl: Some(&["spec", "runPolicy", "ttlSecondsAfterFinished"]),
-    managed_by_is_immutable: false,
 };
 
 /// A role of a kind, and how many pods it has if `replicas` is left out.

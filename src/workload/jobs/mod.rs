@@ -270,7 +270,7 @@ mod tests {
         let lines = JOB_KINDS.iter().map(|kind| {
             let (names, managed_by, dispatch) = (kind.resource(), kind.managed_by(), kind.dispatch());
             format!(
-                "{}.{} {}={:?} (local {}) {} {}{}ttl {}\n",
+                "{}.{} {}={:?} (local {}) {} {}ttl {}\n",
                 names.plural,
                 names.api_version(),
                 managed_by.path.join("."),
@@ -279,10 +279,6 @@ mod tests {
                 kind.suspend().join("."),
                 match dispatch.takes_condition {
                     true => "condition ",
-                    false => "",
-                },
-                match dispatch.managed_by_is_immutable {
-                    true => "immutable ",
                     false => "",
                 },
                 dispatch.ttl.map_or_else(|| "-".to_owned(), |path| path.join(".")),
@@ -295,13 +291,13 @@ mod tests {
             pytorchjobs.kubeflow.org/v1 spec.runPolicy.managedBy=Kueues (local kubeflow.org/training-operator) spec.runPolicy.suspend condition ttl spec.runPolicy.ttlSecondsAfterFinished
             xgboostjobs.kubeflow.org/v1 spec.runPolicy.managedBy=Kueues (local kubeflow.org/training-operator) spec.runPolicy.suspend condition ttl spec.runPolicy.ttlSecondsAfterFinished
             paddlejobs.kubeflow.org/v1 spec.runPolicy.managedBy=Kueues (local kubeflow.org/training-operator) spec.runPolicy.suspend condition ttl spec.runPolicy.ttlSecondsAfterFinished
-            jobs.batch/v1 spec.managedBy=Ours (local kubernetes.io/job-controller) spec.suspend condition immutable ttl -
-            jobsets.jobset.x-k8s.io/v1alpha2 spec.managedBy=Ours (local jobset.sigs.k8s.io/jobset-controller) spec.suspend condition immutable ttl spec.ttlSecondsAfterFinished
-            trainjobs.trainer.kubeflow.org/v1alpha1 spec.managedBy=Kueues (local trainer.kubeflow.org/trainjob-controller) spec.suspend condition immutable ttl -
-            rayjobs.ray.io/v1 spec.managedBy=Kueues (local ray.io/kuberay-operator) spec.suspend immutable ttl -
-            rayclusters.ray.io/v1 spec.managedBy=Kueues (local ray.io/kuberay-operator) spec.suspend condition immutable ttl -
-            rayservices.ray.io/v1 spec.managedBy=Kueues (local ray.io/kuberay-operator) spec.rayClusterConfig.suspend condition immutable ttl -
-            appwrappers.workload.codeflare.dev/v1beta2 spec.managedBy=Ours (local workload.codeflare.dev/appwrapper-controller) spec.suspend condition immutable ttl -
+            jobs.batch/v1 spec.managedBy=Ours (local kubernetes.io/job-controller) spec.suspend condition ttl -
+            jobsets.jobset.x-k8s.io/v1alpha2 spec.managedBy=Ours (local jobset.sigs.k8s.io/jobset-controller) spec.suspend condition ttl spec.ttlSecondsAfterFinished
+            trainjobs.trainer.kubeflow.org/v1alpha1 spec.managedBy=Kueues (local trainer.kubeflow.org/trainjob-controller) spec.suspend condition ttl -
+            rayjobs.ray.io/v1 spec.managedBy=Kueues (local ray.io/kuberay-operator) spec.suspend ttl -
+            rayclusters.ray.io/v1 spec.managedBy=Kueues (local ray.io/kuberay-operator) spec.suspend condition ttl -
+            rayservices.ray.io/v1 spec.managedBy=Kueues (local ray.io/kuberay-operator) spec.rayClusterConfig.suspend condition ttl -
+            appwrappers.workload.codeflare.dev/v1beta2 spec.managedBy=Ours (local workload.codeflare.dev/appwrapper-controller) spec.suspend condition ttl -
             sparkapplications.sparkoperator.k8s.io/v1beta2 spec.managedBy=Kueues (local sparkoperator.k8s.io/spark-operator) spec.suspend ttl spec.timeToLiveSeconds
         "#]].assert_eq(&lines.collect::<String>());
     }

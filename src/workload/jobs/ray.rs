@@ -14,5 +14,4 @@ pub(super) const DISPATCH: Dispatch = Dispatch {
     written: Written::Kueues,
     takes_condition: true,
     ttl: None,
-    managed_by_is_immutable: true,
 };

@@ -46,7 +46,6 @@ impl JobKind for SparkApplication {
             written: Written::Kueues,
             takes_condition: false,
             ttl: Some(&["spec", "timeToLiveSeconds"]),
-            managed_by_is_immutable: false,
         }
     }
 

@@ -57,7 +57,6 @@ impl JobKind for TrainJob {
             written: Written::Kueues,
             takes_condition: true,
             ttl: None,
-            managed_by_is_immutable: true,
         }
     }
 
