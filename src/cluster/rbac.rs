@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admission::policies::{self, LayerKind};
 use crate::gang::Family;
-use crate::names::{GROUP, PORTCULLIS};
+use crate::names::{GROUP, NAMESPACE, PORTCULLIS};
 use crate::workload::Resource;
 use crate::workload::jobs::{GANG_KINDS, JOB_KINDS, JobKinds};
 
@@ -279,8 +279,27 @@ fn worker_gangs(family: Family) -> Vec<Right> {
             workload_finalizers(),
         ],
     });
+    if family == Family::Native {
+        rights.extend(pod_policy());
+    }
     rights.extend(classes());
     rights
+}
+
+/// Its own layers on a worker are looked at, never written.
+fn pod_policy() -> impl Iterator<Item = Right> {
+    policies::on_native_worker(NAMESPACE)
+        .into_iter()
+        .map(|layer| Right {
+            resources: vec![layer.kind.resource().to_owned()],
+            names: vec![layer.name],
+            ..right(
+                "admissionregistration.k8s.io",
+                &[],
+                &["get"],
+                "see whether pods of copies are put into their native groups",
+            )
+        })
 }
 
 fn workload_finalizers() -> Right {
