@@ -45,7 +45,8 @@ pub struct ManifestsArgs {
     /// The PortcullisConfiguration that `serve` gets: kinds of jobs that it names are in what is printed.
     #[arg(long = "config", value_name = "FILE", value_parser = configured)]
     pub kinds: Option<JobKinds>,
-    /// The gang scheduler of the worker, for `rbac-worker`: adds what `spec.gang` of its WorkerCluster needs.
+    /// The gang scheduler of the worker, for `rbac-worker`: adds what `spec.gang` of its WorkerCluster needs, for native also
+    /// the policy that puts pods into their groups.
     #[arg(long, value_name = "coscheduling|volcano|native", value_parser = gang)]
     pub gang: Option<Family>,
 }
@@ -224,7 +225,8 @@ pub fn rbac_manager(namespace: &str, kinds: JobKinds) -> Vec<Value> {
     objects
 }
 
-/// ServiceAccount and ClusterRole on a worker, with what gangs of this scheduler there need.
+/// ServiceAccount and ClusterRole on a worker, with what gangs of this scheduler there need: rights, and for native ones the
+/// policy that puts pods into their groups.
 #[must_use]
 pub fn rbac_worker(namespace: &str, kinds: JobKinds, gang: Option<Family>) -> Vec<Value> {
     let mut objects = account(namespace);
@@ -234,6 +236,9 @@ pub fn rbac_worker(namespace: &str, kinds: JobKinds, gang: Option<Family>) -> Ve
         &rbac::worker_cluster(kinds, gang),
         namespace,
     ));
+    if gang == Some(Family::Native) {
+        objects.extend(policies::on_native_worker(namespace).map(|layer| layer.object));
+    }
     objects
 }
 

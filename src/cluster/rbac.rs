@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admission::policies::{self, LayerKind};
 use crate::gang::Family;
-use crate::names::{GROUP, PORTCULLIS};
+use crate::names::{GROUP, NAMESPACE, PORTCULLIS};
 use crate::workload::Resource;
 use crate::workload::jobs::{GANG_KINDS, JOB_KINDS, JobKinds};
 
@@ -151,27 +151,8 @@ fn gangs() -> Vec<Right> {
         &["get", "list", "watch", "patch"],
         "see gangs that are not dispatched whole, mark them, take holds off",
     ));
-    rights.extend([
-        right(
-            "scheduling.x-k8s.io",
-            &["podgroups"],
-            &["get", "list", "watch", "create", "patch", "delete"],
-            "PodGroups of coscheduling",
-        ),
-        right(
-            "scheduling.volcano.sh",
-            &["podgroups"],
-            &["get", "list", "watch", "create", "patch", "delete"],
-            "PodGroups of Volcano",
-        ),
-        right(
-            "scheduling.k8s.io",
-            &["podgroups", "workloads"],
-            &["get", "list", "watch", "create", "patch", "delete"],
-            "PodGroups of Kubernetes",
-        ),
-        workload_finalizers(),
-    ]);
+    let families = [Family::Coscheduling, Family::Volcano, Family::Native];
+    rights.extend(families.into_iter().flat_map(group_objects));
     rights.extend(classes());
     rights.extend([right(
         "apiextensions.k8s.io",
@@ -259,37 +240,54 @@ pub fn worker_cluster(kinds: JobKinds, gang: Option<Family>) -> Vec<Right> {
 
 /// Everywhere on a worker whose WorkerCluster names this gang scheduler.
 fn worker_gangs(family: Family) -> Vec<Right> {
-    let verbs: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
     let mut rights = by_group(
         GANG_KINDS.iter().map(|kind| kind.resource()),
         "/finalizers",
         &["update"],
         "own PodGroups in the copy's name where admission demands the right",
     );
-    rights.extend(match family {
-        Family::Coscheduling => vec![right("scheduling.x-k8s.io", &["podgroups"], verbs, "PodGroups")],
-        Family::Volcano => vec![right("scheduling.volcano.sh", &["podgroups"], verbs, "PodGroups")],
-        Family::Native => vec![
-            right(
-                "scheduling.k8s.io",
-                &["podgroups", "workloads"],
-                verbs,
-                "PodGroups",
-            ),
-            workload_finalizers(),
-        ],
-    });
+    rights.extend(group_objects(family));
+    if family == Family::Native {
+        rights.extend(pod_policy());
+    }
     rights.extend(classes());
     rights
 }
 
-fn workload_finalizers() -> Right {
-    right(
-        "scheduling.k8s.io",
-        &["workloads/finalizers"],
-        &["update"],
-        "own a PodGroup in the Workload's name where admission demands the right",
-    )
+/// Its own layers on a worker are looked at, never written.
+fn pod_policy() -> impl Iterator<Item = Right> {
+    policies::on_native_worker(NAMESPACE)
+        .into_iter()
+        .map(|layer| Right {
+            resources: vec![layer.kind.resource().to_owned()],
+            names: vec![layer.name],
+            ..right(
+                "admissionregistration.k8s.io",
+                &[],
+                &["get"],
+                "see whether pods of copies are put into their native groups",
+            )
+        })
+}
+
+/// The objects of a gang of this scheduler.
+fn group_objects(family: Family) -> Vec<Right> {
+    let verbs: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+    let (group, plurals, why): (_, &[_], _) = match family {
+        Family::Coscheduling => ("scheduling.x-k8s.io", &["podgroups"], "PodGroups of coscheduling"),
+        Family::Volcano => ("scheduling.volcano.sh", &["podgroups"], "PodGroups of Volcano"),
+        Family::Native => (
+            "scheduling.k8s.io",
+            &["podgroups", "workloads"],
+            "PodGroups of Kubernetes",
+        ),
+    };
+    let mut rights = vec![right(group, plurals, verbs, why)];
+    if family == Family::Native {
+        let why = "own a PodGroup in the Workload's name where admission demands the right";
+        rights.push(right(group, &["workloads/finalizers"], &["update"], why));
+    }
+    rights
 }
 
 /// What gangs depend on beside their jobs.

@@ -63,7 +63,7 @@ impl Maker {
         let marks = match gang(&subject, &self.facts) {
             Ok(Decision::Gang(mut gang)) => {
                 if let BackEnd::Native(version) = self.back_end {
-                    if !keeps_group(kind, version) {
+                    if version == NativeVersion::V1alpha1 {
                         return Birth::Alone(Notice::new(Reason::GangUnsupported, NO_NATIVE));
                     }
                     let text =
@@ -85,7 +85,8 @@ impl Maker {
         };
         match marks.apply(&copy) {
             Ok(mut copy) => {
-                if let Some((field, value)) = marks.pods.as_ref().map(PodMark::field) {
+                let kept = marks.pods.as_ref().filter(|_| keeps_group(kind));
+                if let Some((field, value)) = kept.map(PodMark::field) {
                     for template in &marks.templates {
                         if let Some(template) = copy.pointer_mut(template.template.pointer()) {
                             template["spec"][field] = value.clone();
@@ -116,13 +117,15 @@ impl Maker {
     }
 }
 
-/// Why a job cannot be in a native group on a worker.
-pub const NO_NATIVE: &str = "on a worker only a Job of batch/v1 can be in a native PodGroup, from Kubernetes 1.36 on: templates of other kinds do not keep schedulingGroup";
+/// Why no job can be in a native group on a worker.
+pub const NO_NATIVE: &str =
+    "on a worker jobs can be in native PodGroups from Kubernetes 1.36 on; take another gang scheduler there";
 
-/// Whether the templates of this kind keep the native group of their pods.
+/// Whether the templates of this kind keep the native group of their pods. Others only name it in our marks, and a policy of
+/// the API server puts it on the pods.
 #[must_use]
-pub fn keeps_group(kind: &dyn GangKind, version: NativeVersion) -> bool {
-    kind.resource() == BatchJob.resource() && version != NativeVersion::V1alpha1
+pub fn keeps_group(kind: &dyn GangKind) -> bool {
+    kind.resource() == BatchJob.resource()
 }
 
 /// Whether the job asks for a gang, by its policy or its annotation, wherever its pods run.

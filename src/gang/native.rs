@@ -9,6 +9,7 @@ use super::facts::GangSettings;
 use super::marks::PodMark;
 use super::name::native_name;
 use super::pod_group::{PodGroup, metadata};
+use crate::names::{GANG_SCHEDULER, POD_GROUP};
 
 /// The name of the one template that all roles share: a Workload has at most 8.
 pub const TEMPLATE: &str = "gang";
@@ -240,8 +241,31 @@ pub fn is_enabled(version: NativeVersion, answer: &Value) -> bool {
     answer["spec"].get(field) == Some(&value)
 }
 
+/// A pod that is only tried, with the marks by which a policy puts it into its group.
+#[must_use]
+pub fn marked_probe() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "generateName": "portcullis-probe-",
+            "labels": {POD_GROUP: PROBED},
+            "annotations": {GANG_SCHEDULER: "native"},
+        },
+        "spec": {"containers": [{"name": "probe", "image": "probe"}]},
+    })
+}
+
+/// Whether the answer to [`marked_probe`] shows that it got its group.
+#[must_use]
+pub fn is_grouped(answer: &Value) -> bool {
+    is_enabled(NativeVersion::V1beta1, answer)
+}
+
+/// The group of pods that are only tried.
+const PROBED: &str = "portcullis-probe";
+
 fn probed(version: NativeVersion) -> PodMark {
-    let name = || "portcullis-probe".to_owned();
+    let name = || PROBED.to_owned();
     pod_mark(
         Names {
             workload: name(),

@@ -1,6 +1,6 @@
 //! What the installed layers may never be: broad, slow, in the way of deletes, or in system namespaces.
 
-use portcullis::admission::policies::{LayerKind, Layout, WebhookAddress, render};
+use portcullis::admission::policies::{LayerKind, Layout, WebhookAddress, on_native_worker, render};
 use portcullis::workload::WORKLOAD_KINDS;
 use portcullis::workload::jobs::{JobKind, JobKinds};
 use serde_json::{Value, json};
@@ -73,9 +73,34 @@ fn nothing_is_rendered_that_is_not_stored() {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         }
     }
-    for layer in layouts().iter().flat_map(render) {
+    let of_worker = on_native_worker("elsewhere");
+    for layer in layouts().iter().flat_map(render).chain(of_worker) {
         assert!(!has_empty_list(&layer.object), "{}", layer.name);
     }
+}
+
+/// Users of a worker have never heard of it: it sees pods with our label that are being made, and no other.
+#[test]
+fn on_a_worker_only_pods_with_our_marks_are_looked_at() {
+    let [policy, binding] = on_native_worker("elsewhere");
+    let constraints = &policy.object["spec"]["matchConstraints"];
+    let rules = json!([{
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced",
+    }]);
+    assert_eq!(constraints["resourceRules"], rules);
+    let label = json!({"matchExpressions": [{"key": "portcullis.dev/pod-group", "operator": "Exists"}]});
+    assert_eq!(constraints["objectSelector"], label);
+    assert_eq!(
+        constraints["namespaceSelector"]["matchExpressions"][0]["values"],
+        json!(["kube-system", "kube-node-lease"])
+    );
+    assert_eq!(binding.object["spec"], json!({"policyName": policy.name}));
+    // On a cluster that is a manager too, it stands beside that one's.
+    let names: Vec<String> = render(&Layout::default())
+        .into_iter()
+        .map(|layer| layer.name)
+        .collect();
+    assert!(!names.contains(&policy.name));
 }
 
 /// A2.

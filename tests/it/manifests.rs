@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use portcullis::admission::policies::on_native_worker;
 use portcullis::cli::crds::crds;
 use portcullis::cli::manifests::{ManifestsArgs, Part, configured, objects, run, yaml};
 use portcullis::gang::Family;
@@ -88,6 +89,14 @@ fn files() -> Vec<(&'static str, Vec<Value>)> {
         ("webhooks-without-inject.yaml", without_inject(Part::Webhooks)),
         ("rbac-manager.yaml", part(Part::RbacManager)),
         ("rbac-worker.yaml", part(Part::RbacWorker)),
+        (
+            "rbac-worker-gang-native.yaml",
+            objects(&ManifestsArgs {
+                part: Part::RbacWorker,
+                gang: Some(Family::Native),
+                ..args()
+            }),
+        ),
         ("rbac-worker-namespaced.yaml", part(Part::RbacWorkerNamespaced)),
         ("install/portcullis.yaml", part(Part::Install)),
     ]
@@ -105,6 +114,47 @@ fn the_role_per_namespace_is_not_printed_for_gangs() {
         refusal.starts_with("--gang: ") && refusal.contains("print rbac-worker,"),
         "{refusal}"
     );
+}
+
+/// It may read these two by name, and write none: whoever writes a policy is cluster-admin in effect.
+#[test]
+fn a_worker_with_native_gangs_has_the_policy_of_their_pods_and_the_right_to_look_at_it() {
+    let printed = |gang| {
+        objects(&ManifestsArgs {
+            part: Part::RbacWorker,
+            gang,
+            namespace: "elsewhere".to_owned(),
+            ..args()
+        })
+    };
+    let policies = |objects: &[Value]| -> Vec<Value> {
+        let is_policy = |object: &&Value| object["apiVersion"] == "admissionregistration.k8s.io/v1";
+        objects.iter().filter(is_policy).cloned().collect()
+    };
+    for gang in [None, Some(Family::Coscheduling), Some(Family::Volcano)] {
+        assert_eq!(policies(&printed(gang)), Vec::<Value>::new(), "{gang:?}");
+    }
+    let native = printed(Some(Family::Native));
+    let layers = on_native_worker("elsewhere").map(|layer| layer.object);
+    assert_eq!(policies(&native), layers);
+    let rules = native
+        .iter()
+        .filter_map(|object| object["rules"].as_array())
+        .flatten();
+    let rules: Vec<&Value> = rules
+        .filter(|rule| rule["apiGroups"] == json!(["admissionregistration.k8s.io"]))
+        .collect();
+    let right = |plural: &str| {
+        json!({
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": [plural],
+            "resourceNames": ["portcullis-worker-gang-pods"], "verbs": ["get"],
+        })
+    };
+    let wanted = [
+        right("mutatingadmissionpolicies"),
+        right("mutatingadmissionpolicybindings"),
+    ];
+    assert_eq!(rules, wanted.iter().collect::<Vec<_>>());
 }
 
 fn args() -> ManifestsArgs {

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
-use portcullis_testbed::wait_for;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::rig::{At, Case, GROUP, Rig, SOON, printed};
-use crate::starts::mpi;
+use crate::rig::{At, Case, GROUP, Rig};
 use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
@@ -15,17 +13,18 @@ pub fn cases() -> Vec<Case> {
         case!(a_pytorch_job_is_a_gang_on_its_worker),
         case!(a_batch_job_is_a_gang_on_its_worker_if_it_asks),
         case!(a_job_set_is_a_gang_on_its_worker_if_it_asks),
-        case!(a_batch_job_is_in_a_native_group_on_its_worker),
     ]
 }
 
+/// A pod template with one container of this name that asks for one CPU.
 fn template(container: &str) -> Value {
     json!({"spec": {"restartPolicy": "Never", "containers": [
         {"name": container, "image": "main", "resources": {"requests": {"cpu": "1"}}},
     ]}})
 }
 
-fn batch(name: &str, pods: u32, annotations: Value) -> Value {
+/// A Job with so many pods at once.
+pub fn batch(name: &str, pods: u32, annotations: Value) -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": annotations},
         "spec": {
@@ -34,14 +33,15 @@ fn batch(name: &str, pods: u32, annotations: Value) -> Value {
     })
 }
 
-fn asking() -> Value {
+/// Asks for a gang.
+pub fn asking() -> Value {
     json!({"portcullis.dev/gang-scheduling": "true"})
 }
 
-async fn a_pytorch_job_is_a_gang_on_its_worker(rig: Arc<Rig>) -> Result<()> {
-    rig.opted_in("torch", "a").await?;
-    let job = json!({
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"},
+/// A PyTorchJob of four pods with a schedulingPolicy.
+pub fn pytorch(name: &str) -> Value {
+    json!({
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name},
         "spec": {
             "runPolicy": {"schedulingPolicy": {}},
             "pytorchReplicaSpecs": {
@@ -49,8 +49,22 @@ async fn a_pytorch_job_is_a_gang_on_its_worker(rig: Arc<Rig>) -> Result<()> {
                 "Worker": {"replicas": 3, "template": template("pytorch")},
             },
         },
-    });
-    rig.create("torch", &job).await?;
+    })
+}
+
+/// A JobSet of four pods that asks for a gang.
+pub fn job_set(name: &str) -> Value {
+    let spec = batch("", 2, json!({}))["spec"].clone();
+    json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": name, "annotations": asking()},
+        "spec": {"replicatedJobs": [{"name": "a", "replicas": 2, "template": {"spec": spec}}]},
+    })
+}
+
+async fn a_pytorch_job_is_a_gang_on_its_worker(rig: Arc<Rig>) -> Result<()> {
+    rig.opted_in("torch", "a").await?;
+    rig.create("torch", &pytorch("train")).await?;
     rig.await_running("torch", "training.kubeflow.org/job-name=train", 4)
         .await?;
     let group = format!("{GROUP}/train");
@@ -85,13 +99,7 @@ async fn a_batch_job_is_a_gang_on_its_worker_if_it_asks(rig: Arc<Rig>) -> Result
 
 async fn a_job_set_is_a_gang_on_its_worker_if_it_asks(rig: Arc<Rig>) -> Result<()> {
     rig.opted_in("sets", "a").await?;
-    let spec = batch("", 2, json!({}))["spec"].clone();
-    let set = json!({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
-        "metadata": {"name": "train", "annotations": asking()},
-        "spec": {"replicatedJobs": [{"name": "a", "replicas": 2, "template": {"spec": spec}}]},
-    });
-    rig.create("sets", &set).await?;
+    rig.create("sets", &job_set("train")).await?;
     rig.await_running("sets", "jobset.sigs.k8s.io/jobset-name=train", 4)
         .await?;
     let group = format!("{GROUP}/train");
@@ -101,72 +109,4 @@ async fn a_job_set_is_a_gang_on_its_worker_if_it_asks(rig: Arc<Rig>) -> Result<(
     let pods = rig.made(At::A, "sets", "pods")?;
     ensure!(groups.first().map(|(place, _)| place) < pods.first().map(|(place, _)| place));
     rig.no_pod_here("sets")
-}
-
-/// Its template keeps the group; those of other kinds do not, and such a job finds no worker.
-async fn a_batch_job_is_in_a_native_group_on_its_worker(rig: Arc<Rig>) -> Result<()> {
-    let role = printed(&["manifests", "rbac-worker", "--gang=native"]).await?;
-    let role = role.replace("name: portcullis-worker", "name: portcullis-worker-native");
-    rig.cluster(At::A).apply(&role).await?;
-    rig.set_gang("worker-a", json!({"scheduler": "Native"})).await?;
-    rig.opted_in("native", "a").await?;
-    rig.create("native", &mpi("other", 1, "1")).await?;
-    rig.await_said("native", "mpijob/other", "NoClusterTakesIt", "(GangUnsupported)")
-        .await?;
-    rig.empty(At::A).await?;
-    let missing = rig.cluster(At::A).nodes().pop().context("a node")?;
-    rig.kubectl(At::A, &["cordon", &missing]).await?;
-    let mut large = batch("large", 4, asking());
-    large["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "10".into();
-    rig.create("native", &large).await?;
-    let selector = "batch.kubernetes.io/job-name=large";
-    wait_for("the pods of the Job", SOON, async || {
-        let pods = rig.pods(At::A, "native", selector).await?;
-        (pods.len() == 4)
-            .then_some(Some(()))
-            .with_context(|| format!("{pods:?}"))
-    })
-    .await?;
-    let said = rig
-        .await_event_of("native", "job/large", "WaitingForGang")
-        .await?;
-    ensure!(said.starts_with("worker-a: "), "{said}");
-    let pods = rig.pods(At::A, "native", selector).await?;
-    ensure!(pods.iter().all(|(_, node)| node.is_empty()), "{pods:?}");
-    rig.kubectl(At::A, &["uncordon", &missing]).await?;
-    rig.await_running("native", selector, 4).await?;
-    let name = rig
-        .get(
-            At::A,
-            "native",
-            "job/large",
-            "{.spec.template.spec.schedulingGroup.podGroupName}",
-        )
-        .await?;
-    let path = "{.spec.schedulingPolicy.gang.minCount} {.metadata.ownerReferences[0].uid}";
-    let uid = rig.get(At::A, "native", "job/large", "{.metadata.uid}").await?;
-    let group = format!("podgroups.scheduling.k8s.io/{name}");
-    let found = rig.get(At::A, "native", &group, path).await?;
-    ensure!(found == format!("4 {uid}"), "{found}");
-
-    let suspend = async |value: bool| {
-        let patch = json!({"spec": {"suspend": value}}).to_string();
-        let args = ["patch", "-n", "native", "job/large", "--type=merge", "-p", &patch];
-        rig.cluster(At::Manager).kubectl_with("alice", &args, "").await
-    };
-    suspend(true).await?;
-    rig.await_value(At::A, "native", &group, "{.metadata.name}", "")
-        .await?;
-    suspend(false).await?;
-    rig.await_running("native", selector, 4).await?;
-    rig.await_value(At::A, "native", &group, path, &format!("4 {uid}"))
-        .await?;
-    rig.kubectl(
-        At::Manager,
-        &["delete", "-n", "native", "job/large", "--wait=false"],
-    )
-    .await?;
-    rig.await_value(At::A, "native", &group, "{.metadata.name}", "")
-        .await?;
-    rig.no_pod_here("native")
 }

@@ -3,6 +3,7 @@
 
 mod crash;
 mod kinds;
+mod native;
 mod rig;
 mod starts;
 mod workers;
@@ -14,7 +15,13 @@ use portcullis_testbed::suite::Suite;
 use rig::Case;
 
 fn main() -> ExitCode {
-    let cases = [starts::cases(), kinds::cases(), workers::cases(), crash::cases()];
+    let cases = [
+        starts::cases(),
+        kinds::cases(),
+        native::cases(),
+        workers::cases(),
+        crash::cases(),
+    ];
     let suite = Suite {
         name: "worker_gang tests",
         beside: 1,

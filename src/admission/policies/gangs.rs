@@ -5,20 +5,30 @@ use serde_json::{Value, json};
 use super::inject::patch;
 use super::{Layer, LayerKind, Layout, cel, condition, constraints, rule, rules_of, variable};
 use crate::gang::hold::KUEUE_QUEUE;
-use crate::names::{FALSE, GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE};
+use crate::names::{
+    ACCEPTS, FALSE, GANG, GANG_SCHEDULER, GANG_SCHEDULING, HELD, POD_GROUP, STAND_DOWN, TRUE,
+};
 use crate::workload::jobs::{GANG_KINDS, GangKind};
 
 const HOLD: &str = "portcullis-inject-holds";
 const PODS: &str = "portcullis-inject-gang-pods";
+const WORKER_PODS: &str = "portcullis-worker-gang-pods";
 
 pub(super) fn render(layout: &Layout) -> Vec<Layer> {
-    let policy =
-        |name: &str, spec: Value| Layer::new(LayerKind::MutatingAdmissionPolicy, name, ("spec", spec));
-    vec![
-        policy(HOLD, holds(layout)),
-        Layer::binding(LayerKind::MutatingAdmissionPolicyBinding, HOLD),
-        policy(PODS, pods(layout)),
-        Layer::binding(LayerKind::MutatingAdmissionPolicyBinding, PODS),
+    let [hold, its_binding] = bound(HOLD, holds(layout));
+    let [pods, their_binding] = bound(PODS, pods(layout));
+    vec![hold, its_binding, pods, their_binding]
+}
+
+/// The policy of a worker with native gangs, and its binding.
+pub(super) fn on_worker(namespace: &str) -> [Layer; 2] {
+    bound(WORKER_PODS, pods_of_copies(namespace))
+}
+
+fn bound(name: &str, spec: Value) -> [Layer; 2] {
+    [
+        Layer::new(LayerKind::MutatingAdmissionPolicy, name, ("spec", spec)),
+        Layer::binding(LayerKind::MutatingAdmissionPolicyBinding, name),
     ]
 }
 
@@ -66,13 +76,35 @@ fn holds(layout: &Layout) -> Value {
 /// Pods whose template says that their group is a native one. The field cannot stand in the template: the CRDs prune it.
 /// It cannot be changed later, so without this policy's answer there is no pod.
 fn pods(layout: &Layout) -> Value {
+    grouped(&layout.ganged(), &[], None)
+}
+
+/// The same on a worker, where no label says which namespaces have gangs: the copies of jobs have the marks, and are only in
+/// namespaces that consent, which is an annotation. Our own namespace there is for trying whether it works.
+fn pods_of_copies(namespace: &str) -> Value {
+    let namespaces = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-node-lease"]},
+    ]});
+    let takes_copies = format!(
+        "{} in {} ||\nnamespaceObject.metadata.name == {}",
+        cel::text(ACCEPTS),
+        cel::annotations("namespaceObject"),
+        cel::text(namespace)
+    );
+    let variables = [variable("takesCopies", &takes_copies)];
+    grouped(&namespaces, &variables, Some("variables.takesCopies"))
+}
+
+/// Pods with both marks get the group that the label names, if the variables do not say otherwise.
+fn grouped(namespaces: &Value, variables: &[Value], only_if: Option<&str>) -> Value {
     let group = format!("object.metadata.labels[{}]", cel::text(POD_GROUP));
     let mut constraints = constraints(
-        &layout.ganged(),
+        namespaces,
         &[rule("", "v1", &["pods"], &["CREATE"], "Namespaced")],
     );
     constraints["objectSelector"] = json!({"matchExpressions": [{"key": POD_GROUP, "operator": "Exists"}]});
-    json!({
+    let only_if = only_if.map_or_else(String::new, |variable| format!("!{variable} ? [] :\n"));
+    let mut spec = json!({
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": constraints,
@@ -83,9 +115,13 @@ fn pods(layout: &Layout) -> Value {
             condition("without-a-group", "!object.?spec.?schedulingGroup.hasValue()"),
         ],
         "mutations": [patch(&format!(
-            "[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', value: {{'podGroupName': {group}}}}}]"
+            "{only_if}[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', value: {{'podGroupName': {group}}}}}]"
         ))],
-    })
+    });
+    if !variables.is_empty() {
+        spec["variables"] = variables.into();
+    }
+    spec
 }
 
 /// One rule for each group and version of jobs that can be gangs.

@@ -203,6 +203,13 @@ pub fn render(layout: &Layout) -> Rendered {
     layers
 }
 
+/// The policy that puts the pods of copies into their native groups, and its binding: what is installed on a worker whose gang
+/// scheduler is that of Kubernetes. `namespace` is our own there.
+#[must_use]
+pub fn on_native_worker(namespace: &str) -> [Layer; 2] {
+    gangs::on_worker(namespace)
+}
+
 /// The names that objects of `kind` can have, for RBAC by name.
 #[must_use]
 pub fn names(kind: LayerKind) -> Vec<String> {

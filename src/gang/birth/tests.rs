@@ -175,11 +175,39 @@ fn a_native_group_stands_in_the_template_and_is_found_again() {
         .objects(&gang.pod_group, 0, None, &GangSettings::default());
     assert_eq!(objects[1]["metadata"]["name"], name);
 
-    let mpi = mpi(json!({}));
-    let Birth::Alone(notice) = maker(BackEnd::Native(version)).born(&MpiJob, &mpi, &mpi) else {
-        panic!("its template does not keep the group");
+    let Birth::Alone(notice) = maker(BackEnd::Native(NativeVersion::V1alpha1)).born(&BatchJob, &job, &job)
+    else {
+        panic!("its pods are in no PodGroup");
     };
     assert_eq!(notice.reason, Reason::GangUnsupported);
+}
+
+/// What its schema drops is not written, or the copy would not be as it was made.
+#[test]
+fn a_template_that_does_not_keep_the_group_only_names_it() {
+    let mut local = mpi(json!({}));
+    local["metadata"]["uid"] = "L1".into();
+    let Birth::Marked { copy, .. } =
+        maker(BackEnd::Native(NativeVersion::V1beta1)).born(&MpiJob, &local, &local)
+    else {
+        panic!("it is a gang");
+    };
+    let (family, name) = marked(&MpiJob, &copy).unwrap();
+    assert_eq!(family, Some(Family::Native));
+    for role in ["Launcher", "Worker"] {
+        let template = &copy["spec"]["mpiReplicaSpecs"][role]["template"];
+        assert_eq!(
+            template["metadata"],
+            json!({
+                "labels": {"portcullis.dev/pod-group": name},
+                "annotations": {"portcullis.dev/gang-scheduler": "native"},
+            })
+        );
+        assert_eq!(
+            template["spec"],
+            local["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
+        );
+    }
 }
 
 /// Its pods would wait for ever, or join a group of somebody else with that name.

@@ -4,8 +4,11 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::words::{Case, check, job};
-use crate::gang::native::{best_of, is_enabled, min_count, min_count_for, names, probe, resized};
+use crate::gang::native::{
+    best_of, is_enabled, is_grouped, marked_probe, min_count, min_count_for, names, probe, resized,
+};
 use crate::gang::*;
+use crate::names::{GANG_SCHEDULER, POD_GROUP};
 
 fn torch(version: NativeVersion) -> Case {
     job("PyTorchJob", "M1 W3").on(BackEnd::Native(version))
@@ -178,6 +181,18 @@ fn pods_are_marked_when_they_are_created() {
         dropped["spec"].as_object_mut().unwrap().remove(mark.field().0);
         assert!(!is_enabled(version, &dropped), "V128");
     }
+}
+
+#[test]
+fn a_pod_that_is_tried_shows_whether_its_marks_put_it_into_its_group() {
+    let mut tried = marked_probe();
+    assert!(!is_grouped(&tried));
+    let name = tried["metadata"]["labels"][POD_GROUP].clone();
+    assert_eq!(tried["metadata"]["annotations"][GANG_SCHEDULER], "native");
+    tried["spec"]["schedulingGroup"] = json!({"podGroupName": "another"});
+    assert!(!is_grouped(&tried));
+    tried["spec"]["schedulingGroup"] = json!({"podGroupName": name});
+    assert!(is_grouped(&tried));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::answers::{Answer, Answers};
 use super::observed::Memories;
+use super::pod_policy::PodPolicy;
 use super::scope::Scope;
 use super::store::{GroupKey, JobKey, Seen, Store, controller};
 use crate::admission::gang::GangFacts;
@@ -107,6 +108,7 @@ pub struct GangCluster {
     pub(super) answers: Answers,
     /// Rights that our identity lacks there, in words.
     lacks: ArcSwap<Vec<String>>,
+    pod_policy: ArcSwap<PodPolicy>,
     since: Instant,
 }
 
@@ -139,6 +141,7 @@ impl GangCluster {
             memories: Memories::default(),
             answers: Answers::default(),
             lacks: ArcSwap::default(),
+            pod_policy: ArcSwap::default(),
             since: Instant::now(),
         }
     }
@@ -161,6 +164,18 @@ impl GangCluster {
     pub(super) fn set_lacks(&self, lacks: Vec<String>) {
         let before = self.lacks.swap(Arc::new(lacks.clone()));
         if *before != lacks {
+            self.news();
+        }
+    }
+
+    /// Whether pods get the native group that only their marks name.
+    pub fn pod_policy(&self) -> Arc<PodPolicy> {
+        self.pod_policy.load_full()
+    }
+
+    pub(super) fn set_pod_policy(&self, now: PodPolicy) {
+        let before = self.pod_policy.swap(Arc::new(now.clone()));
+        if *before != now {
             self.news();
         }
     }

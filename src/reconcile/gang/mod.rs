@@ -8,6 +8,7 @@ pub mod execute;
 pub mod metrics;
 pub mod observed;
 pub mod plan;
+pub mod pod_policy;
 pub mod probe;
 pub mod scope;
 pub mod store;

@@ -176,7 +176,8 @@ fn wanted(observed: &Observed<'_>) -> Wanted {
             Reason::GangUnsupported,
             "pods of this namespace run on worker clusters, where a PodGroup of this cluster holds nothing; they start one by one",
         ))),
-        Ok(Decision::Gang(gang)) => {
+        Ok(Decision::Gang(mut gang)) => {
+            natives::keep_name(observed, back_end, &mut gang.pod_group);
             let attempt = natives::attempt(observed, back_end, &gang.pod_group);
             Wanted::Gang(Box::new(groups::Wanted {
                 back_end,

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{GROUP_APIS, GangCluster, GroupApi};
+use super::pod_policy;
 use super::probe::{self, Native};
 use super::scope::Scope;
 use crate::cluster::api::CallError;
@@ -115,6 +116,9 @@ async fn look(cluster: &GangCluster, notes: &Notes, needed: bool) -> Result<Serv
         Native::On(version) => Some(version),
         Native::Off | Native::GateOff | Native::ApiOff => None,
     };
+    if let Scope::Copies(_) = &cluster.scope {
+        cluster.set_pod_policy(pod_policy::of(cluster, version).await?);
+    }
     cluster.serve(&served, version, needed);
     Ok(served)
 }

@@ -15,10 +15,11 @@ use super::remote::RemoteObject;
 use crate::cluster::fleet::{GangSetting, Member};
 use crate::cluster::worker::Worker;
 use crate::gang::birth::{Maker, NO_NATIVE, asks, keeps_group, left_behind};
-use crate::gang::{BackEnd, GangSettings, marked};
+use crate::gang::{BackEnd, Family, GangSettings, NativeVersion, marked};
 use crate::placement::Rejection;
 use crate::reconcile::gang::answers::Answer;
 use crate::reconcile::gang::cluster::GangCluster;
+use crate::reconcile::gang::pod_policy::PodPolicy;
 use crate::reconcile::gang::scope::apis_of;
 use crate::reconcile::gang::store::{JobKey, Seen};
 use crate::workload::jobs::{GangKind, gang_kind};
@@ -146,11 +147,11 @@ impl Gangs {
             );
             return because("GangUnsupported", words, false);
         }
-        if let (Some(BackEnd::Native(version)), Some(kind)) =
-            (cluster.served().back_end(setting.family), kind_of(subject))
-            && !keeps_group(kind, version)
-        {
+        if cluster.served().back_end(setting.family) == Some(BackEnd::Native(NativeVersion::V1alpha1)) {
             return because("GangUnsupported", NO_NATIVE.to_owned(), false);
+        }
+        if let Some(words) = kind_of(subject).and_then(|kind| no_group(&cluster, setting.family, kind)) {
+            return because("GangUnsupported", words, false);
         }
         if !cluster.is_listed() {
             return because("Syncing", format!("its {names} are being listed"), settling);
@@ -181,6 +182,10 @@ impl Gangs {
         };
         let job = job(key, kind);
         cluster.copy_seen(job.clone(), seen);
+        let family = member.gang.as_ref().map(|setting| setting.family);
+        if let Some(words) = family.and_then(|family| no_group(&cluster, family, kind)) {
+            return GangSeen::Awaited(Some(words)); // its pods would be born without a group, for good
+        }
         match cluster.answer(&job, &remote.uid) {
             Some(Answer::Stands) => GangSeen::Stands,
             Some(Answer::Awaited(words)) => GangSeen::Awaited(words),
@@ -229,6 +234,14 @@ fn maker(cluster: &GangCluster, setting: &GangSetting) -> Option<Arc<Maker>> {
         back_end,
         facts: cluster.facts(),
     }))
+}
+
+/// Why pods of this kind would be born without their native group there.
+fn no_group(cluster: &GangCluster, family: Family, kind: &dyn GangKind) -> Option<String> {
+    match &*cluster.pod_policy() {
+        PodPolicy::Wanting(words) if family == Family::Native && !keeps_group(kind) => Some(words.clone()),
+        PodPolicy::Wanting(_) | PodPolicy::Works | PodPolicy::NotLookedAt => None,
+    }
 }
 
 fn look(worker: &Worker, cluster: &GangCluster, key: &PairKey) {

@@ -205,7 +205,8 @@ async fn the_api_server_takes_all_that_is_printed_word_for_word(site: Site) -> R
         "webhooks-without-inject",
         "install/portcullis",
     ];
-    for file in files.into_iter().chain(["rbac-worker", "rbac-worker-namespaced"]) {
+    let of_workers = ["rbac-worker", "rbac-worker-gang-native", "rbac-worker-namespaced"];
+    for file in files.into_iter().chain(of_workers) {
         let text = std::fs::read_to_string(folder.join(format!("{file}.yaml")))?;
         // Under a name of its own: the one that is installed has another address.
         let text = text.replace(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use portcullis::cli::manifests::{rbac_worker, rbac_worker_namespaced, yaml};
+use portcullis::gang::Family;
 use portcullis::workload::jobs::JobKinds;
 use portcullis_testbed::{Cluster, wait_for};
 use serde_json::json;
@@ -25,6 +26,12 @@ pub fn cases() -> Vec<Case> {
             alone: false,
             limit: Duration::from_secs(60),
             run: |rig| Box::pin(cluster_wide(rig)),
+        },
+        Case {
+            name: "guard::worker_rights::the_role_for_native_gangs_reads_their_policy_and_writes_none",
+            alone: false,
+            limit: Duration::from_secs(60),
+            run: |rig| Box::pin(native_gangs(rig)),
         },
     ]
 }
@@ -68,6 +75,44 @@ const CLUSTER_WIDE: &[Question] = &[
     ("get", "nodes", "", "", false),
 ];
 
+const NATIVE_GANGS: &[Question] = &[
+    (
+        "get",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "",
+        "rights-native-gang-pods",
+        true,
+    ),
+    (
+        "get",
+        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "",
+        "rights-native-gang-pods",
+        true,
+    ),
+    (
+        "get",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "",
+        "another",
+        false,
+    ),
+    (
+        "list",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "",
+        "",
+        false,
+    ),
+    (
+        "update",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "",
+        "rights-native-gang-pods",
+        false,
+    ),
+];
+
 async fn per_namespace(rig: Arc<Rig>) -> Result<()> {
     let worker = &rig.world.workers.last().context("a worker")?.cluster;
     worker.kubectl(&["create", "namespace", "team-a"]).await?;
@@ -83,11 +128,20 @@ async fn cluster_wide(rig: Arc<Rig>) -> Result<()> {
     ask(worker, &text, "rights-cluster-wide", CLUSTER_WIDE).await
 }
 
+/// The policy that is printed with it is looked at by name, and never written.
+async fn native_gangs(rig: Arc<Rig>) -> Result<()> {
+    let worker = &rig.world.workers.last().context("a worker")?.cluster;
+    let objects = rbac_worker("rights-native", JobKinds::BUILT_IN, Some(Family::Native));
+    let text = yaml(&objects)?.replace("portcullis-worker", "rights-native");
+    ask(worker, &text, "rights-native", NATIVE_GANGS).await
+}
+
 async fn ask(worker: &Cluster, manifests: &str, namespace: &str, questions: &[Question]) -> Result<()> {
     worker.apply(manifests).await?;
     let admin = Actor::admin(worker.admin_client().await?);
     for &(verb, resource, in_namespace, name, allowed) in questions {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -95,7 +149,7 @@ async fn ask(worker: &Cluster, manifests: &str, namespace: &str, questions: &[Qu
                 "user": format!("system:serviceaccount:{namespace}:portcullis"),
                 "groups": ["system:serviceaccounts", "system:authenticated"],
                 "resourceAttributes": {
-                    "verb": verb, "resource": resource, "subresource": subresource,
+                    "verb": verb, "group": group, "resource": resource, "subresource": subresource,
                     "namespace": in_namespace, "name": name,
                 },
             },

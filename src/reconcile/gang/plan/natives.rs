@@ -2,12 +2,26 @@
 //! say nothing while they wait.
 
 use super::groups::{Wanted, group_name, key_named, pods};
-use crate::gang::{BackEnd, NativeVersion, Notice, PodGroup, Reason, Standing, marked, native, standing};
+use crate::gang::{
+    BackEnd, Family, NativeVersion, Notice, PodGroup, Reason, Standing, marked, native, standing,
+};
 use crate::reconcile::gang::observed::Observed;
 use crate::reconcile::gang::store::Seen;
 
 /// A native group has had at most so many names of which the old objects are still there.
 const MOST_ATTEMPTS: u32 = 64;
+
+/// The group of a copy has the name that its marks have had since it was made, before it had a UID. They are all that names it
+/// where the template does not keep it.
+pub(super) fn keep_name(observed: &Observed<'_>, back_end: BackEnd, group: &mut PodGroup) {
+    if observed.copy.is_none() || group.born_in.is_some() || !matches!(back_end, BackEnd::Native(_)) {
+        return;
+    }
+    let marked = marked(observed.kind, observed.object());
+    group.born_in = marked
+        .filter(|(family, _)| *family == Some(Family::Native))
+        .map(|(_, name)| name.to_owned());
+}
 
 /// How often a native group of this job was begun: pods of a running job name theirs, a waiting one takes the first name
 /// that is free.

@@ -114,3 +114,25 @@ fn a_launcher_that_was_to_wait_is_told_to_start_early() {
     };
     assert_eq!(group["spec"]["minMember"], 2, "its workers");
 }
+
+/// The marks of a copy are all that names its native group: it has had no UID when they were made.
+#[test]
+fn a_native_group_of_a_copy_has_the_name_of_its_marks() {
+    let mut job = suspended(unmarked());
+    job["metadata"]["annotations"] = json!({names::UNCOMMITTED: names::TRUE, names::LOCAL_UID: "L1"});
+    for role in ["Launcher", "Worker"] {
+        job["spec"]["mpiReplicaSpecs"][role]["template"]["metadata"] = json!({"labels": {names::POD_GROUP: "train-0a1b2c3d"}, "annotations": {names::GANG_SCHEDULER: "native"}});
+    }
+    let mut scene = scene(job, Stage::Committed);
+    scene.label = Some("native");
+    assert_eq!(scene.words(), "create Workload");
+    scene = scene.with_its_groups();
+    assert_eq!(scene.words(), "may open");
+    let named = |scene: &Scene| {
+        scene
+            .groups
+            .iter()
+            .any(|group| group["metadata"]["name"] == "train-0a1b2c3d")
+    };
+    assert!(named(&scene), "{:?}", scene.groups);
+}
