@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::asked::{self, Named, Names};
 use super::jobs::{JobLine, told};
-use super::remote_pods::{self, OwnerKind, Owners, RemotePodLine};
+use super::remote_pods::{self, RemotePodLine};
 use super::workers::worker_api;
 use super::{StatusArgs, words};
 use crate::api::WorkerCluster;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::discovery::api_resource;
+use crate::job::owners::{OwnerKind, Owners};
 use crate::job::{Claim, claim};
 use crate::names;
 use crate::reconcile::pair::key::Subject;
@@ -187,7 +188,7 @@ impl Copy<'_> {
         let pods = pods.list(&ListParams::default()).await;
         let pods = pods.map_err(words).context("list pods")?.items;
         let mut owners = Owners::default();
-        pods.iter().for_each(|pod| owners.add(pod));
+        pods.iter().for_each(|pod| owners.add(&pod.metadata));
         let (mut asked, mut notes) = (BTreeSet::new(), Vec::new());
         loop {
             let unknown = owners.unknown(self.uid);
@@ -197,7 +198,7 @@ impl Copy<'_> {
             }
             for kind in new {
                 match self.owners(worker, &kind).await {
-                    Ok(found) => found.iter().for_each(|object| owners.add(object)),
+                    Ok(found) => found.iter().for_each(|object| owners.add(&object.metadata)),
                     Err(error) => notes.push(format!(
                         "{}: {}; pods below a {} are not listed.",
                         self.cluster,
