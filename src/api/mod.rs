@@ -8,5 +8,6 @@ pub use dispatch_policy::{
     Strategy,
 };
 pub use worker_cluster::{
-    GangScheduler, PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus, WorkerGang,
+    GangScheduler, JobCounts, PodCounts, SecretKeyRef, WorkerCluster, WorkerClusterSpec, WorkerClusterStatus,
+    WorkerGang,
 };

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Cordoned", type_ = "boolean", json_path = ".spec.cordoned"),
     printcolumn(name = "Committed", type_ = "integer", json_path = ".status.pods.committed"),
     printcolumn(name = "Running", type_ = "integer", json_path = ".status.pods.running"),
+    printcolumn(name = "Jobs", type_ = "integer", json_path = ".status.jobs.committed"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#)
 )]
@@ -107,10 +108,22 @@ pub struct WorkerClusterStatus {
     /// Pods that are committed to it, and those of them that run.
     #[serde(default)]
     pub pods: PodCounts,
+    /// Whole jobs that are committed to it, and those of them that run.
+    #[serde(default)]
+    pub jobs: JobCounts,
     /// Namespaces on it that portcullis created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub created_namespaces: Vec<String>,
+}
+
+/// Whole jobs of a worker cluster, counted from the manager's objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobCounts {
+    /// Local jobs that are committed to the cluster and not finished.
+    pub committed: i64,
+    /// Those of which some pod is there or was.
+    pub running: i64,
 }
 
 /// Pods of a worker cluster, counted from the manager's objects.

@@ -10,6 +10,8 @@ use crate::workload::jobs::{JobKind, Written, conditions};
 mod difference;
 pub mod forward;
 pub mod mirror;
+pub mod owners;
+pub mod pods;
 pub mod sanitize;
 
 /// Whose a job is, by its `managedBy`.

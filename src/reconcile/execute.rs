@@ -5,6 +5,7 @@
 //! was refused; if not, the view was old.
 
 mod local;
+mod pods;
 mod prepare;
 mod remote;
 
@@ -20,6 +21,8 @@ use crate::cluster::fleet::Fleet;
 use crate::cluster::leading::Leading;
 use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::{Connection, Worker};
+use crate::job::pods::PodsSeen;
+use crate::workload::jobs::JobKinds;
 
 /// Makes the writes. Cannot be built without the proof of leading.
 pub struct Executor {
@@ -30,6 +33,8 @@ pub struct Executor {
     most_per_worker: usize,
     /// Whoever waited for such a call gets a turn here.
     queue: Queue<PairKey>,
+    /// The kinds that may be read on workers.
+    kinds: JobKinds,
     _leading: Leading,
 }
 
@@ -58,6 +63,8 @@ pub enum Done {
         cluster_uid: Arc<str>,
         uid: Arc<str>,
     },
+    /// What the pods of a job there wait for; none: the worker did not say.
+    Pods(Option<PodsSeen>),
     /// The namespace was read; what it says is kept with the worker.
     Read,
     /// There was nothing to ask.
@@ -117,6 +124,7 @@ impl Executor {
             fleet: world.fleet.clone(),
             origin: world.origin.clone(),
             queue: world.queue.clone(),
+            kinds: world.kinds,
             most_per_worker: (concurrency * 3 / 4).max(1),
             _leading: leading,
         }
@@ -194,6 +202,11 @@ impl Executor {
                 key: key.clone(),
                 uid: uid.clone(),
             }),
+            Step::AskPods {
+                remote,
+                selector,
+                status: _,
+            } => self.ask_pods(remote, selector.as_deref()).await,
             Step::AskConsent { worker, key } => self.ask_consent(worker, key).await,
             Step::ProveLocalGone { key, uid } => self.look_at_local(key, Some(uid)).await,
             Step::LookAtLocal { key } => self.look_at_local(key, None).await,

@@ -119,6 +119,14 @@ pub enum Step {
     },
     /// A pod that claims our marks stands in the way: whether its namespace takes our pods at all (R71).
     AskConsent { worker: Arc<str>, key: PairKey },
+    /// What the pods of an opened job on its worker wait for. Nothing of it is written there.
+    AskPods {
+        remote: RemoteTarget,
+        /// The labels that they carry; none: they are found by their owners.
+        selector: Option<String>,
+        /// The status of the copy as it was seen, as a hash.
+        status: u64,
+    },
     /// Rule P: a quorum read on the manager. Answers whether this local UID is gone for ever.
     ProveLocalGone { key: PairKey, uid: Arc<str> },
     /// The view of the local object is old: read it again.
@@ -150,6 +158,7 @@ impl Step {
             Self::ReleaseFinalizer { .. } => "release-finalizer",
             Self::ProveRemoteGone { .. } => "prove-remote-gone",
             Self::AskConsent { .. } => "ask-consent",
+            Self::AskPods { .. } => "ask-pods",
             Self::ProveLocalGone { .. } => "prove-local-gone",
             Self::LookAtLocal { .. } => "look-at-local",
             Self::Tell { .. } => "tell",
@@ -173,6 +182,7 @@ impl Step {
             | Self::Remark { remote, .. }
             | Self::Delete { remote, .. }
             | Self::TakeBack { remote, .. }
+            | Self::AskPods { remote, .. }
             | Self::ProveRemoteGone { remote, .. } => &remote.key,
             Self::AskConsent { key, .. } | Self::ProveLocalGone { key, .. } | Self::LookAtLocal { key } => {
                 key

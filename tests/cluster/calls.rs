@@ -99,7 +99,7 @@ pub fn collection(plural: &str, namespace: &str) -> String {
         "deployments" | "statefulsets" | "replicasets" | "daemonsets" => "apis/apps/v1",
         "cronjobs" => "apis/batch/v1",
         "jaxjobs" => "apis/kubeflow.org/v1",
-        "solvers" | "planners" => "apis/batch.example.com/v1",
+        "solvers" | "planners" | "sorters" => "apis/batch.example.com/v1",
         "workerclusters" | "dispatchpolicies" => "apis/portcullis.dev/v1alpha1",
         "priorityclasses" => "apis/scheduling.k8s.io/v1",
         "runtimeclasses" => "apis/node.k8s.io/v1",

@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         case!(alone a_job_of_a_cron_job_runs_on_a_worker_only),
         case!(alone a_job_set_runs_on_a_worker_only_and_goes_when_it_is_due),
         case!(alone an_mpi_job_runs_on_a_worker_only_and_goes_when_it_is_due),
+        case!(alone an_mpi_job_says_what_its_pods_wait_for),
         case!(alone a_pytorch_job_runs_on_a_worker_only),
         case!(alone the_other_jobs_of_the_training_operator_run_on_a_worker),
         case!(alone jobs_made_while_we_are_down_run_nowhere_until_we_are_back),
@@ -167,6 +168,35 @@ async fn an_mpi_job_runs_on_a_worker_only_and_goes_when_it_is_due(rig: Arc<Rig>)
     );
     let both = runs_there(&rig, ns, object, 3, "Succeeded").await?;
     gone(&rig, ns, object, both).await
+}
+
+/// Launcher and workers are found by the labels of the real operator.
+async fn an_mpi_job_says_what_its_pods_wait_for(rig: Arc<Rig>) -> Result<()> {
+    let (ns, object) = ("whole-mpi-waits", "mpijob/one");
+    ground(&rig, ns).await?;
+    let mut job = mpi_job("one");
+    for role in ["Launcher", "Worker"] {
+        job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["nodeSelector"] = json!({ ns: "yes" });
+    }
+    create(&rig, ns, &job).await?;
+    rig.until(At::Manager, ns, object, "its pods wait", |job| {
+        dispatched(job)["reason"] == "WaitingOnWorker"
+            && text(dispatched(job), "/message").starts_with("on worker-a: 3 pods wait: Unschedulable: 0/")
+    })
+    .await?;
+    rig.patch(
+        At::A,
+        "",
+        "node/worker-a-1",
+        json!({"metadata": {"labels": {ns: "yes"}}}),
+    )
+    .await?;
+    rig.running_there(ns, 3).await?;
+    rig.until(At::Manager, ns, object, "it runs", |job| {
+        dispatched(job)["reason"] == "Running"
+    })
+    .await?;
+    rig.delete(At::Manager, ns, object).await.map(drop)
 }
 
 async fn a_pytorch_job_runs_on_a_worker_only(rig: Arc<Rig>) -> Result<()> {

@@ -157,6 +157,21 @@ async fn status_says_why_there_are_no_pods_to_show(rig: Arc<Rig>) -> Result<()> 
     .await?;
     let theirs = rig.status(&["-n", ns, "job/theirs"]).await?;
     ensure!(theirs.contains("managedBy is \"example.com/x\""), "{theirs}");
+    // One that a controller made is not left to us, but its pods are.
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}});
+    let owner = rig.create(At::Manager, ns, owner).await?;
+    let mut owned = job("owned", json!({"parallelism": 2, "completions": 2}));
+    owned["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid(&owner), "controller": true,
+    }]);
+    rig.create(At::Manager, ns, owned).await?;
+    rig.until_list(At::Manager, ns, "pods", "two", |pods| pods.len() == 2)
+        .await?;
+    let owned = rig.status(&["-n", ns, "job/owned"]).await?;
+    ensure!(
+        owned.contains("Job owned   ByPods") && owned.contains("dispatched one by one (2 now)"),
+        "{owned}"
+    );
     for (args, words) in [
         (
             &["-n", ns, "job/nosuch"][..],

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use portcullis_testbed::Part;
 use serde_json::json;
 
+use crate::cases_jobs_bad_input::job;
 use crate::rig::{CONFIGURATION, Case, Rig, printed};
 use crate::sides::{At, annotation, condition, dispatched, plain, play, pod, running, text, uid};
 use portcullis_testbed::case;
@@ -44,20 +45,25 @@ async fn a_worker_cluster_with_work_waits_to_be_deleted_and_says_for_what(rig: A
         text(pod, "/status/phase") == "Succeeded"
     })
     .await?;
+    let whole = rig.create(At::Manager, ns, job("whole")).await?;
     let cluster = rig
         .until(
             At::Manager,
             "",
             "workercluster/worker-c",
-            "the finalizer, and one pod",
+            "the finalizer, one pod, and one job",
             |cluster| {
+                let status = &cluster["status"];
                 cluster["metadata"]["finalizers"]
                     .to_string()
                     .contains("work-remains")
-                    && cluster["status"]["pods"]["committed"] == 1
+                    && status["pods"]["committed"] == 1
+                    && status["jobs"] == json!({"committed": 1, "running": 1})
             },
         )
         .await?;
+    rig.delete(At::Manager, ns, "job/whole").await?;
+    rig.until_gone(At::Manager, ns, "job/whole", &uid(&whole)).await?;
     rig.delete(At::Manager, "", "workercluster/worker-c").await?;
     rig.until_cluster(
         "worker-c",

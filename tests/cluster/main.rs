@@ -24,6 +24,7 @@ mod cases_placement;
 mod cases_sets;
 mod cases_status;
 mod cases_third;
+mod cases_waits;
 mod dispatch;
 mod guard;
 mod jobs;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         cases_sets::cases(),
         cases_status::cases(),
         cases_third::cases(),
+        cases_waits::cases(),
         dispatch::cases(),
         guard::cases(),
         cases_kuberay::cases(),   // at the end, as:

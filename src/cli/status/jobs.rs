@@ -83,6 +83,16 @@ pub(super) fn told(kind: &dyn JobKind, job: &Value) -> JobLine {
     }
 }
 
+/// The same of a job whose pods were gated here: `pods` of them are there.
+pub(super) fn by_pods(kind: &dyn JobKind, job: &Value, pods: usize) -> JobLine {
+    let namespace = job.pointer("/metadata/namespace").and_then(Value::as_str);
+    let message = format!(
+        "its operator on this cluster runs it, and its pods are dispatched one by one ({pods} now); portcullis status -n {} lists them",
+        namespace.unwrap_or_default()
+    );
+    of_others(kind, job, ("ByPods", &message))
+}
+
 fn of_others(kind: &dyn JobKind, job: &Value, (state, message): (&'static str, &str)) -> JobLine {
     JobLine {
         state,
@@ -187,6 +197,11 @@ mod tests {
         assert_eq!(
             cells("kubernetes.io/job-controller"),
             "n | Job j | RunsHere | - | its managedBy does not name Portcullis: its operator on this cluster runs it"
+        );
+        let job = json!({"metadata": {"namespace": "n", "name": "j"}, "spec": {}});
+        assert_eq!(
+            by_pods(&BatchJob, &job, 2).cells().join(" | "),
+            "n | Job j | ByPods | - | its operator on this cluster runs it, and its pods are dispatched one by one (2 now); portcullis status -n n lists them"
         );
         assert_eq!(
             cells("example.com/x"),

@@ -10,13 +10,15 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use super::asked::{self, Named, Names};
-use super::jobs::{JobLine, told};
-use super::remote_pods::{self, OwnerKind, Owners, RemotePodLine};
+use super::jobs::{JobLine, by_pods, told};
+use super::remote_pods::{self, RemotePodLine};
+use super::report::was_gated;
 use super::workers::worker_api;
 use super::{StatusArgs, words};
 use crate::api::WorkerCluster;
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::discovery::api_resource;
+use crate::job::owners::{OwnerKind, Owners};
 use crate::job::{Claim, claim};
 use crate::names;
 use crate::reconcile::pair::key::Subject;
@@ -58,8 +60,17 @@ pub(super) async fn read(client: &Client, args: &StatusArgs, named: &Named) -> a
         pods: Vec::new(),
         notes: Vec::new(),
     };
-    if claim(kind, &job) != Claim::Ours {
-        return Ok(one);
+    match claim(kind, &job) {
+        Claim::Ours => {}
+        Claim::Local => {
+            match gated_pods(client, kind, namespace, &job).await {
+                Ok(0) => {}
+                Ok(pods) => one.line = by_pods(kind, &job, pods),
+                Err(error) => one.notes.push(format!("list pods: {}", chain(error.as_ref()))),
+            }
+            return Ok(one);
+        }
+        Claim::Foreign(_) => return Ok(one),
     }
     if !kind.dispatch().takes_condition
         && let Some((reason, message)) = last_event(client, namespace, &job).await
@@ -90,6 +101,29 @@ pub(super) async fn read(client: &Client, args: &StatusArgs, named: &Named) -> a
         Err(error) => one.notes.push(copy.unreadable(&error)),
     }
     Ok(one)
+}
+
+/// How many of its pods here carry, or carried, our gate.
+async fn gated_pods(
+    client: &Client,
+    kind: &'static dyn JobKind,
+    namespace: &str,
+    job: &Value,
+) -> anyhow::Result<usize> {
+    let selector = kind.pod_labels().and_then(|labels| labels.selector(job));
+    let params = selector.map_or_else(ListParams::default, |selector| {
+        ListParams::default().labels(&selector)
+    });
+    let by_labels = params.label_selector.is_some();
+    let uid = job.pointer("/metadata/uid").and_then(Value::as_str);
+    let is_owned = |pod: &Pod| {
+        let mut owners = pod.owner_references().iter();
+        owners.any(|owner| Some(owner.uid.as_str()) == uid)
+    };
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let pods = pods.list(&params).await.map_err(words)?.items;
+    let pods = pods.iter().filter(|pod| was_gated(pod));
+    Ok(pods.filter(|pod| by_labels || is_owned(pod)).count())
 }
 
 /// What the manager calls the kinds that it serves.
@@ -187,7 +221,7 @@ impl Copy<'_> {
         let pods = pods.list(&ListParams::default()).await;
         let pods = pods.map_err(words).context("list pods")?.items;
         let mut owners = Owners::default();
-        pods.iter().for_each(|pod| owners.add(pod));
+        pods.iter().for_each(|pod| owners.add(&pod.metadata));
         let (mut asked, mut notes) = (BTreeSet::new(), Vec::new());
         loop {
             let unknown = owners.unknown(self.uid);
@@ -197,7 +231,7 @@ impl Copy<'_> {
             }
             for kind in new {
                 match self.owners(worker, &kind).await {
-                    Ok(found) => found.iter().for_each(|object| owners.add(object)),
+                    Ok(found) => found.iter().for_each(|object| owners.add(&object.metadata)),
                     Err(error) => notes.push(format!(
                         "{}: {}; pods below a {} are not listed.",
                         self.cluster,

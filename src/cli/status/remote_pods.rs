@@ -1,9 +1,6 @@
-//! The pods of a namespace and who owns whom -> those of one job, as people are told (pure).
-
-use std::collections::{BTreeMap, BTreeSet};
+//! A pod of a whole job on its worker, as people are told (pure).
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde::Serialize;
 
@@ -25,51 +22,6 @@ pub struct RemotePodLine {
     pub restarts: u32,
     /// Shows its logs; the context's name is that of the WorkerCluster.
     pub command: String,
-}
-
-/// API version and kind of an owner.
-pub(super) type OwnerKind = (String, String);
-
-/// Who owns whom in a namespace, as far as it was read.
-#[derive(Debug, Default)]
-pub(super) struct Owners(BTreeMap<String, Vec<OwnerReference>>);
-
-impl Owners {
-    /// An object and its owners.
-    pub(super) fn add(&mut self, object: &impl ResourceExt) {
-        if let Some(uid) = object.uid() {
-            self.0.insert(uid, object.owner_references().to_vec());
-        }
-    }
-
-    /// Kinds of owners that were not read. Of the core group only pods own pods, and they are all there.
-    pub(super) fn unknown(&self, root: &str) -> BTreeSet<OwnerKind> {
-        self.0
-            .values()
-            .flatten()
-            .filter(|owner| {
-                owner.uid != root && !self.0.contains_key(&owner.uid) && owner.api_version != "v1"
-            })
-            .map(|owner| (owner.api_version.clone(), owner.kind.clone()))
-            .collect()
-    }
-
-    /// Whether the object is owned by this one, or by one that is.
-    pub(super) fn is_below(&self, uid: &str, root: &str) -> bool {
-        let mut seen = BTreeSet::new();
-        let mut next = vec![uid];
-        while let Some(uid) = next.pop() {
-            for owner in self.0.get(uid).into_iter().flatten() {
-                if owner.uid == root {
-                    return true;
-                }
-                if seen.insert(owner.uid.as_str()) {
-                    next.push(&owner.uid);
-                }
-            }
-        }
-        false
-    }
 }
 
 /// The line of a pod.
@@ -122,45 +74,6 @@ mod tests {
 
     fn pod(object: Value) -> Pod {
         serde_json::from_value(object).unwrap()
-    }
-
-    fn owned(uid: &str, owners: &[(&str, &str, &str)]) -> Pod {
-        let owner = |(version, kind, uid): &(&str, &str, &str)| json!({"apiVersion": version, "kind": kind, "name": "x", "uid": uid});
-        let owners: Vec<Value> = owners.iter().map(owner).collect();
-        pod(json!({"metadata": {"name": uid, "uid": uid, "ownerReferences": owners}}))
-    }
-
-    #[test]
-    fn owners_are_followed_to_the_job() {
-        let mut owners = Owners::default();
-        owners.add(&owned("launcher-pod", &[("batch/v1", "Job", "launcher")]));
-        owners.add(&owned(
-            "worker-pod",
-            &[("kubeflow.org/v2beta1", "MPIJob", "root")],
-        ));
-        owners.add(&owned("executor", &[("v1", "Pod", "driver")]));
-        owners.add(&owned("driver", &[("kubeflow.org/v2beta1", "MPIJob", "root")]));
-        owners.add(&owned("single", &[("v1", "Namespace", "shop")]));
-        let kind = |version: &str, kind: &str| (version.to_owned(), kind.to_owned());
-        assert_eq!(owners.unknown("root"), BTreeSet::from([kind("batch/v1", "Job")]));
-        let below = |owners: &Owners| -> Vec<&'static str> {
-            ["launcher-pod", "worker-pod", "executor", "single"]
-                .into_iter()
-                .filter(|pod| owners.is_below(pod, "root"))
-                .collect()
-        };
-        assert_eq!(below(&owners), ["worker-pod", "executor"]);
-        owners.add(&owned("launcher", &[("kubeflow.org/v2beta1", "MPIJob", "root")]));
-        assert_eq!(owners.unknown("root"), BTreeSet::new());
-        assert_eq!(below(&owners), ["launcher-pod", "worker-pod", "executor"]);
-    }
-
-    #[test]
-    fn owners_in_a_circle_end() {
-        let mut owners = Owners::default();
-        owners.add(&owned("a", &[("v1", "Pod", "b")]));
-        owners.add(&owned("b", &[("v1", "Pod", "a")]));
-        assert!(!owners.is_below("a", "root"));
     }
 
     #[test]

@@ -206,8 +206,11 @@ fn count(world: &World) -> BTreeMap<String, Work> {
                 work.pods.committed += 1;
                 work.pods.running += i64::from(local.phase == Phase::Running);
             }
-            (Subject::Job(_), true) => work.jobs += kept,
-            (Subject::Job(_), false) => work.jobs += 1,
+            (Subject::Job(_), true) => work.finished_jobs += kept,
+            (Subject::Job(_), false) => {
+                work.jobs.committed += 1;
+                work.jobs.running += i64::from(local.phase == Phase::Running);
+            }
         }
     }
     counts

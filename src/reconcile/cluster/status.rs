@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::{PodCounts, WorkerClusterStatus};
+use crate::api::{JobCounts, PodCounts, WorkerClusterStatus};
 use crate::cluster::fleet::same_cluster;
 use crate::reconcile::conditions::{News, set};
 
@@ -57,14 +57,16 @@ pub struct Work {
     pub pods: PodCounts,
     /// Finished pods whose copies are kept there.
     pub finished: i64,
-    /// Whole jobs, finished ones too whose copies are kept there.
-    pub jobs: i64,
+    /// Whole jobs.
+    pub jobs: JobCounts,
+    /// Finished ones whose copies are kept there.
+    pub finished_jobs: i64,
 }
 
 impl Work {
     /// Whether nothing of ours is left there.
     pub fn is_none(&self) -> bool {
-        self.pods.committed + self.finished + self.jobs == 0
+        self.pods.committed + self.finished + self.jobs.committed + self.finished_jobs == 0
     }
 }
 
@@ -72,6 +74,7 @@ impl Work {
 pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> WorkerClusterStatus {
     let mut next = held.clone();
     next.pods = facts.work.pods;
+    next.jobs = facts.work.jobs;
     next.created_namespaces
         .extend(facts.created_namespaces.iter().cloned());
     next.created_namespaces.sort();
@@ -103,7 +106,7 @@ fn ready(facts: &Facts) -> News<'static> {
                 "is being deleted and waits for {} pods that are committed to it, and for {} that have finished{}; delete them, or remove the finalizer and accept that the copies stay there unseen",
                 facts.work.pods.committed,
                 facts.work.finished,
-                match facts.work.jobs {
+                match facts.work.jobs.committed + facts.work.finished_jobs {
                     0 => String::new(),
                     jobs => format!(", and for {jobs} whole jobs"),
                 }

@@ -1,5 +1,6 @@
 //! A job of either API -> what the protocol needs to know of it (pure).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -53,7 +54,10 @@ pub(super) fn remote(kind: &'static dyn JobKind, json: Arc<str>) -> Result<Remot
     let text = |key: &str| metadata.annotations.get(key).cloned().unwrap_or_default();
     let phase = phase(kind, &job);
     let suspended = is_suspended(kind, &job);
+    let runs = phase != Phase::Terminal && !suspended && metadata.deletion_timestamp.is_none();
+    let untold = runs && !kind.says_all_ready(&job["status"]);
     Ok(RemoteObject {
+        untold: untold.then(|| hash(&job["status"])),
         origin: metadata
             .labels
             .get(names::ORIGIN)
@@ -103,6 +107,13 @@ fn phase(kind: &dyn JobKind, job: &Value) -> Phase {
         (false, true) => Phase::Running,
         (false, false) => Phase::Waiting,
     }
+}
+
+/// Two statuses with the same are taken for the same.
+fn hash(status: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    status.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Pods that a Job's controller has seen end, and not yet added to a counter.

@@ -140,6 +140,14 @@ pub(super) fn waiting_reason(remote: &RemoteObject) -> Option<String> {
     }
 }
 
+/// The labels by which the pods of a copy are found on its worker; none: they are found by their owners.
+pub(super) fn pod_selector(remote: &RemoteObject) -> Option<String> {
+    match remote.key.subject {
+        Subject::Pod => None,
+        Subject::Job(kind) => kind.pod_labels()?.selector(&json(&remote.json)),
+    }
+}
+
 /// When the remote object ended, in seconds since the epoch.
 pub(super) fn finished_at(remote: &RemoteObject) -> Option<i64> {
     match remote.key.subject {

@@ -13,4 +13,5 @@ pub mod plan;
 pub mod remote;
 mod text;
 pub mod turn;
+pub mod waits;
 pub mod world;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::local::{LocalObject, PairKey, RemoteObject};
+use super::waits::Doubt;
 use crate::api::{Colocate, Forward, Strategy};
 use crate::gang::birth::Maker;
 use crate::placement::{Candidate, Rejection};
@@ -153,6 +154,8 @@ pub struct Memory {
     pub unready_since: Option<(Arc<str>, Instant)>,
     /// What the worker's Events said of it.
     pub heard: Option<Heard>,
+    /// The opened job some pods of which may wait, and what its worker said of them.
+    pub doubt: Option<Doubt>,
     /// What workers answered to a prepare, and until when it counts.
     pub verdicts: BTreeMap<Arc<str>, Verdict>,
     /// What the chosen worker waits for before it can take the pod.

@@ -39,6 +39,8 @@ pub struct RemoteObject {
     pub node: Option<Arc<str>>,
     /// Whether its condition Ready is True.
     pub ready: bool,
+    /// Of a job that runs: a hash of its status, if that does not say that all its pods are ready. Never of a pod.
+    pub untold: Option<u64>,
     /// The whole object as JSON.
     pub json: Arc<str>,
 }
@@ -104,6 +106,7 @@ impl RemoteObject {
                 .conditions
                 .iter()
                 .any(|condition| condition.kind == "Ready" && condition.status == "True"),
+            untold: None,
             json,
         })
     }

@@ -11,6 +11,7 @@ use super::hearing::{self, Ask};
 use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
 use super::plan::{Plan, gist, is_void, plan, remembered};
+use super::waits;
 use super::world::World;
 use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
@@ -212,6 +213,13 @@ impl Turns {
                 });
                 End::Again
             }
+            (Step::AskPods { remote, status, .. }, Done::Pods(seen)) => {
+                self.world.memories.change(key, |memory| {
+                    let doubt = memory.doubt.take();
+                    memory.doubt = waits::answered(doubt, &remote.uid, *status, seen.clone(), Instant::now());
+                });
+                End::Again
+            }
             (Step::Open { .. }, _) => {
                 self.world.memories.change(key, |memory| memory.passing = None);
                 self.metrics.opened(key.subject);
@@ -269,7 +277,7 @@ impl Turns {
                 });
                 self.drop_remote(&worker, &key, &uid);
             }
-            Done::Read | Done::Nothing => {}
+            Done::Pods(_) | Done::Read | Done::Nothing => {}
             Done::Absent { worker, key, uid } => self.drop_remote(&worker, &key, &uid),
         }
     }

@@ -9,6 +9,7 @@ use super::gangs::Gangs;
 use super::local::{LocalObject, PairKey, Phase, Subject};
 use super::memory::{Deciders, Memories};
 use super::observed::{Memory, Observed, PolicyRules, PolicySeen, RootSeen, WorkerSeen};
+use super::waits;
 use crate::admission::Keeps;
 use crate::api::{Colocate, DispatchPolicy};
 use crate::clock::parse_duration;
@@ -192,7 +193,7 @@ impl World {
     }
 
     /// Starts and stops the clocks of a committed, opened remote object, which count from when *we* first saw it so: that
-    /// of `unschedulableAfter`, and that of asking for the worker's Events.
+    /// of `unschedulableAfter`, that of asking for the worker's Events, and that of asking about a job's pods.
     fn remember(&self, key: &PairKey, local: Option<&LocalObject>, workers: &[WorkerSeen], now: Instant) {
         let opened = local.and_then(LocalObject::committed).and_then(|committed| {
             let remote = workers
@@ -217,6 +218,12 @@ impl World {
             self.memories.change(key, |memory| {
                 memory.unscheduled_since = unscheduled.map(|uid| (uid, now));
             });
+        }
+        let open = opened
+            .map(AsRef::as_ref)
+            .filter(|_| local.is_some_and(LocalObject::active));
+        if let Some(doubt) = waits::seen(held.doubt.as_ref(), open, now) {
+            self.memories.change(key, |memory| memory.doubt = doubt);
         }
         if !same(&held.unready_since, &unready) {
             self.memories.change(key, |memory| {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Said};
-use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, Written};
+use super::{Dispatch, Failure, JobKind, ManagedBy, PodLabels, Resource, Written};
 
 /// An AppWrapper of workload.codeflare.dev.
 pub struct AppWrapper;
@@ -77,6 +77,10 @@ impl JobKind for AppWrapper {
                 dropped(format!("spec.components[{place}].podSetInfos"), reason);
             }
         }
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::Name("workload.codeflare.dev/appwrapper", None))
     }
 
     fn example(&self) -> &'static str {

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::conditions::{self, Said};
 use super::{
-    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource,
-    Written, batch_status, dispatch, has_condition,
+    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodLabels, PodSet, Pods, Presence,
+    Resource, Written, batch_status, dispatch, has_condition,
 };
 
 /// A Job of group batch, ganged by annotation.
@@ -118,6 +118,15 @@ impl JobKind for BatchJob {
 
     fn kept_here(&self) -> Option<&'static [&'static str]> {
         Some(&["spec", "ttlSecondsAfterFinished"])
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::Uid("batch.kubernetes.io/controller-uid"))
+    }
+
+    fn says_all_ready(&self, status: &Value) -> bool {
+        let count = |key: &str| status[key].as_u64().unwrap_or_default();
+        count("active") > 0 && count("ready") == count("active")
     }
 
     fn example(&self) -> &'static str {

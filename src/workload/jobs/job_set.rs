@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::batch_job::at_a_time;
 use super::conditions::{self, Said};
 use super::{
-    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodSet, Pods, Presence, Resource,
-    Written, dispatch, has_condition,
+    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodLabels, PodSet, Pods, Presence,
+    Resource, Written, dispatch, has_condition,
 };
 
 /// A JobSet of jobset.x-k8s.io, ganged by annotation.
@@ -53,6 +53,10 @@ impl JobKind for JobSet {
         dispatch::none_of_each(status, "replicatedJobsStatus", &["ready", "active"]);
         let conditions = conditions::list(status, "conditions");
         conditions::set(conditions, &Said::of("Failed", true, failure), failure.now);
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::Uid("jobset.sigs.k8s.io/jobset-uid"))
     }
 
     fn example(&self) -> &'static str {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::conditions::{self, Said};
 use super::{
-    Dispatch, Failure, Field, InvalidField, ManagedBy, PodSet, Pods, Presence, Written, dispatch,
+    Dispatch, Failure, Field, InvalidField, ManagedBy, PodLabels, PodSet, Pods, Presence, Written, dispatch,
     has_condition,
 };
 
@@ -24,6 +24,14 @@ pub(super) const DISPATCH: Dispatch = Dispatch {
     takes_condition: true,
     ttl: Some(&["spec", "runPolicy", "ttlSecondsAfterFinished"]),
 };
+
+/// Their pods carry the name of the job and that of the controller which runs the kind.
+pub(super) const fn pod_labels(controller: &'static str) -> PodLabels {
+    PodLabels::Name(
+        "training.kubeflow.org/job-name",
+        Some(("training.kubeflow.org/operator-name", controller)),
+    )
+}
 
 /// A role of a kind, and how many pods it has if `replicas` is left out.
 pub(super) type Role = (&'static str, u32);

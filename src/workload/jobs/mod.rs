@@ -22,6 +22,7 @@ mod kubeflow;
 mod mpi_job;
 mod mpi_job_v1;
 mod paddle_job;
+mod pod_labels;
 mod pytorch_job;
 mod ray;
 mod ray_cluster;
@@ -45,6 +46,7 @@ pub use job_set::JobSet;
 pub use mpi_job::MpiJob;
 pub use mpi_job_v1::MpiJobV1;
 pub use paddle_job::PaddleJob;
+pub use pod_labels::PodLabels;
 pub use pytorch_job::PyTorchJob;
 pub use ray_cluster::RayCluster;
 pub use ray_job::RayJob;
@@ -131,6 +133,16 @@ pub trait JobKind: Sync {
     /// keeps it.
     fn kept_here(&self) -> Option<&'static [&'static str]> {
         self.dispatch().ttl
+    }
+
+    /// By which labels its pods are found on a worker; none: by their owners.
+    fn pod_labels(&self) -> Option<PodLabels> {
+        None
+    }
+
+    /// Whether its status says that every pod of it that has not ended is ready, so that none waits.
+    fn says_all_ready(&self, _status: &Value) -> bool {
+        false
     }
 
     /// A manifest as users write it.

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
 use super::{
-    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, Pods, Presence, Resource, Written,
+    Dispatch, Failure, Field, GangKind, InvalidField, JobKind, ManagedBy, PodLabels, Pods, Presence,
+    Resource, Written,
 };
 
 /// A MPIJob of kubeflow.org, run by the MPI operator.
@@ -60,6 +61,10 @@ impl JobKind for MpiJob {
 
     fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
         kubeflow::fail(status, failure);
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(kubeflow::pod_labels("mpi-operator"))
     }
 
     fn example(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::kubeflow::{self, Role};
-use super::{Dispatch, Failure, GangKind, InvalidField, JobKind, ManagedBy, Pods, Resource};
+use super::{Dispatch, Failure, GangKind, InvalidField, JobKind, ManagedBy, PodLabels, Pods, Resource};
 
 /// A MPIJob of kubeflow.org, run by the training operator.
 pub struct MpiJobV1;
@@ -39,6 +39,10 @@ impl JobKind for MpiJobV1 {
 
     fn fail(&self, status: &mut Map<String, Value>, failure: &Failure<'_>) {
         kubeflow::fail(status, failure);
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(kubeflow::pod_labels("mpijob-controller"))
     }
 
     fn example(&self) -> &'static str {

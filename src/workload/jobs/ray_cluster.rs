@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Said};
-use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, dispatch, ray};
+use super::{Dispatch, Failure, JobKind, ManagedBy, PodLabels, Resource, dispatch, ray};
 
 /// A RayCluster of ray.io.
 pub struct RayCluster;
@@ -46,6 +46,10 @@ impl JobKind for RayCluster {
         for (kind, holds) in [("HeadPodReady", false), ("ReplicaFailure", true)] {
             conditions::set(conditions, &Said::of(kind, holds, failure), failure.now);
         }
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::Name(ray::CLUSTER_LABEL, None))
     }
 
     fn example(&self) -> &'static str {

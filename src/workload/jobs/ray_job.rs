@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, ray};
+use super::{Dispatch, Failure, JobKind, ManagedBy, PodLabels, Resource, ray};
 
 /// A RayJob of ray.io.
 pub struct RayJob;
@@ -59,6 +59,10 @@ impl JobKind for RayJob {
         if status.get("endTime").is_none_or(Value::is_null) {
             status.insert("endTime".to_owned(), json!(failure.now));
         }
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::At(ray::CLUSTER_LABEL, &["status", "rayClusterName"]))
     }
 
     fn example(&self) -> &'static str {

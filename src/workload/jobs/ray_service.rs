@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Said};
-use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, dispatch, ray};
+use super::{Dispatch, Failure, JobKind, ManagedBy, PodLabels, Resource, dispatch, ray};
 
 /// A RayService of ray.io.
 pub struct RayService;
@@ -46,6 +46,13 @@ impl JobKind for RayService {
         dispatch::none_of_map(status, &["numServeEndpoints"]);
         let conditions = conditions::list(status, "conditions");
         conditions::set(conditions, &Said::of("Ready", false, failure), failure.now);
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::At(
+            ray::CLUSTER_LABEL,
+            &["status", "activeServiceStatus", "rayClusterName"],
+        ))
     }
 
     fn example(&self) -> &'static str {

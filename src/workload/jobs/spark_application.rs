@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, Written};
+use super::{Dispatch, Failure, JobKind, ManagedBy, PodLabels, Resource, Written};
 
 /// A SparkApplication of sparkoperator.k8s.io.
 pub struct SparkApplication;
@@ -59,6 +59,10 @@ impl JobKind for SparkApplication {
         if status.get("terminationTime").is_none_or(Value::is_null) {
             status.insert("terminationTime".to_owned(), json!(failure.now));
         }
+    }
+
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::Name("sparkoperator.k8s.io/app-name", None))
     }
 
     fn example(&self) -> &'static str {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::conditions::{self, Said};
-use super::{Dispatch, Failure, JobKind, ManagedBy, Resource, Written, dispatch, has_condition};
+use super::{Dispatch, Failure, JobKind, ManagedBy, PodLabels, Resource, Written, dispatch, has_condition};
 
 /// A TrainJob of trainer.kubeflow.org. The runtime that it names must be on the worker.
 pub struct TrainJob;
@@ -93,6 +93,11 @@ impl JobKind for TrainJob {
         if let Some(first) = first_override(metadata) {
             take_out("podTemplateOverrides", &|place, _| place >= first);
         }
+    }
+
+    /// Its JobSet has its name.
+    fn pod_labels(&self) -> Option<PodLabels> {
+        Some(PodLabels::Name("jobset.sigs.k8s.io/jobset-name", None))
     }
 
     fn example(&self) -> &'static str {

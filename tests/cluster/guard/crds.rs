@@ -176,7 +176,7 @@ async fn kubectl_get_shows_what_is_wrong(site: Site) -> Result<()> {
     for (kind, columns) in [
         (
             "workerclusters",
-            "NAME READY REASON VERSION CORDONED COMMITTED RUNNING AGE MESSAGE",
+            "NAME READY REASON VERSION CORDONED COMMITTED RUNNING JOBS AGE MESSAGE",
         ),
         ("dispatchpolicies", "NAME READY REASON CLUSTERS AGE MESSAGE"),
     ] {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
+use super::super::waits;
 use super::{Plan, is_news, mirror_pod_ips, say_refused, target, tell, undone, unkept};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
@@ -41,7 +42,7 @@ pub(super) fn plan(
     let (fought, over_in) = fought.unzip();
     let dispatched = fought.unwrap_or_else(|| Dispatched {
         status: true,
-        reason: manner::stage(remote).to_owned(),
+        reason: stage(remote, &observed.memory).to_owned(),
         message: on_worker(worker, remote, &observed.memory),
     });
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
@@ -53,14 +54,36 @@ pub(super) fn plan(
         .then(|| tell(observed, local, &dispatched))
         .flatten();
     let steps = forward.into_iter().chain(mirrored).chain(told).chain(take_back);
+    let steps: Vec<Step> = steps.collect();
+    let ask_in = waits::due_in(observed.memory.doubt.as_ref(), remote, now.monotonic);
+    if steps.is_empty() && ask_in.is_some_and(|rest| rest.is_zero()) {
+        return Plan::step(ask_pods(remote, worker)); // the same turn goes on with the answer
+    }
     Plan {
-        steps: steps.collect(),
+        steps,
         look_again,
         ..Plan::default()
     }
+    .and_look_in(ask_in)
     .and_look_in(refused)
     .and_look_in(undone_again)
     .and_look_in(over_in)
+}
+
+/// In one word, what it is at. A job of which some pods wait does, though others may run.
+fn stage(remote: &RemoteObject, memory: &Memory) -> &'static str {
+    match waits::words(memory.doubt.as_ref(), remote) {
+        Some(_) => "WaitingOnWorker",
+        None => manner::stage(remote),
+    }
+}
+
+fn ask_pods(remote: &RemoteObject, worker: &WorkerSeen) -> Step {
+    Step::AskPods {
+        remote: target(worker, remote),
+        selector: manner::pod_selector(remote),
+        status: remote.untold.unwrap_or_default(),
+    }
 }
 
 /// How long the mirror of a copy that was opened just now may wait: its node and its start mostly follow at once, and
@@ -77,7 +100,8 @@ fn settling(observed: &Observed, remote: &RemoteObject, now: &Now) -> Option<Dur
 
 /// Where it is, and what keeps it from being ready: what its status says, and the worker's last Warning about it.
 pub(super) fn on_worker(worker: &WorkerSeen, remote: &RemoteObject, memory: &Memory) -> String {
-    let waits = manner::waiting_reason(remote);
+    let pods = || waits::words(memory.doubt.as_ref(), remote).map(str::to_owned);
+    let waits = manner::waiting_reason(remote).or_else(pods);
     let heard = memory
         .heard
         .as_ref()

@@ -159,6 +159,7 @@ impl Turns {
             | Step::ReleaseFinalizer { .. }
             | Step::ProveRemoteGone { .. }
             | Step::AskConsent { .. }
+            | Step::AskPods { .. }
             | Step::ProveLocalGone { .. }
             | Step::LookAtLocal { .. } => return,
         };

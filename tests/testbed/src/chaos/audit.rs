@@ -192,6 +192,7 @@ fn event(cluster: &str, line: &str) -> Result<Option<Event>> {
     let subject = text(&event, "/objectRef/resource");
     if !RESOURCES.contains(&subject)
         || text(&event, "/stage") != "ResponseComplete"
+        || text(&event, "/verb") == "list"
         || text(&event, "/requestURI").contains("dryRun=")
     {
         return Ok(None);

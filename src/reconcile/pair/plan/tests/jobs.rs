@@ -1,13 +1,17 @@
 //! What there is of jobs only: suspend follows, and time ends them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::super::super::local::Subject;
 use super::super::super::observed::Heard;
+use super::super::super::waits;
 use super::view::View;
 use super::{check_of, words};
+use crate::job::pods::PodsSeen;
+use crate::names::DISPATCHED;
 use crate::reconcile::step::Step;
 use crate::workload::jobs::{BatchJob, JobSet, RayJob};
 
@@ -168,6 +172,92 @@ fn what_a_worker_says_of_a_copy_is_told_where_there_are_no_conditions() {
         same: 0,
     });
     assert_eq!(words::lines(&view.plan()), "tell WaitingOnWorker");
+}
+
+/// A running job of this kind whose worker said this of its pods at the last answer.
+fn asked(subject: Subject, seen: PodsSeen) -> View {
+    let mut view = View::of(subject, "L committed a/u1 dispatched; a: R u1 opened node; b: -");
+    let observed = view.observed(view.now());
+    let remote = observed.workers[0].remote.clone().unwrap();
+    let since = view.now() - Duration::from_secs(60);
+    let doubt = waits::seen(None, Some(&remote), since).unwrap();
+    view.memory.doubt = waits::answered(doubt, &remote.uid, remote.untold.unwrap(), Some(seen), view.now());
+    view
+}
+
+fn wait(words: &str) -> PodsSeen {
+    PodsSeen::Wait(words.to_owned())
+}
+
+#[test]
+fn a_job_that_runs_for_a_while_is_asked_about_once_all_is_written() {
+    let mut view = asked(JOB, PodsSeen::Run);
+    let remote = view.observed(view.now()).workers[0].remote.clone().unwrap();
+    let running = "Dispatched=True Running";
+    for (ago, lines) in [
+        (9, "again in 1s"),
+        (
+            10,
+            "ask about the pods of u1 on a by batch.kubernetes.io/controller-uid=u1",
+        ),
+    ] {
+        let since = view.now() - Duration::from_secs(ago);
+        view.memory.doubt = waits::seen(None, Some(&remote), since).unwrap();
+        view.local.as_mut().unwrap()["status"] =
+            json!({"conditions": [{"type": DISPATCHED, "status": "True", "reason": "WaitingOnWorker"}]});
+        assert!(words::lines(&view.plan()).contains(running), "writes come first");
+        let Step::Mirror { patch, .. } = view.plan().steps.remove(0) else {
+            panic!("it is mirrored");
+        };
+        json_patch::merge(view.local.as_mut().unwrap(), &patch);
+        assert_eq!(words::lines(&view.plan()), lines, "{ago} s ago");
+    }
+}
+
+#[test]
+fn a_job_says_what_its_pods_wait_for_and_that_it_is_over() {
+    let says = |view: &View| {
+        let plan = view.plan();
+        let [Step::Mirror { patch, .. }] = &plan.steps[..] else {
+            panic!("it is mirrored: {plan:?}");
+        };
+        let ours = patch["status"]["conditions"][0].clone();
+        format!(
+            "{} {}",
+            ours["reason"].as_str().unwrap(),
+            ours["message"].as_str().unwrap()
+        )
+    };
+    let waits = asked(JOB, wait("2 pods wait: Unschedulable: 0/2 nodes are available"));
+    assert_eq!(
+        says(&waits),
+        "WaitingOnWorker on a: 2 pods wait: Unschedulable: 0/2 nodes are available"
+    );
+    for seen in [PodsSeen::Start, PodsSeen::Run] {
+        assert_eq!(says(&asked(JOB, seen)), "Running on a");
+    }
+    // Whatever was said, its own status knows better.
+    let mut over = waits.clone();
+    over.workers[0].remote.as_mut().unwrap()["status"] = json!({"active": 1, "ready": 1});
+    assert_eq!(says(&over), "Running on a");
+    let mut suspended = waits.clone();
+    for job in [suspended.local.as_mut(), suspended.workers[0].remote.as_mut()] {
+        job.unwrap()["spec"]["suspend"] = json!(true);
+    }
+    assert_eq!(says(&suspended), "Suspended on a");
+}
+
+#[test]
+fn what_pods_wait_for_is_told_where_there_are_no_conditions() {
+    let mut view = asked(RAY, wait("1 pod waits: Unschedulable: no room"));
+    assert!(words::lines(&view.plan()).contains("tell WaitingOnWorker"));
+    let uid = view.observed(view.now()).local.unwrap().uid.clone();
+    view.memory.tell(
+        &uid,
+        "WaitingOnWorker",
+        "on a: 1 pod waits: Unschedulable: no room",
+    );
+    assert!(!words::lines(&view.plan()).contains("tell"), "once");
 }
 
 /// Where the schema drops `managedBy`, the operator of the manager runs the job and owns its status.

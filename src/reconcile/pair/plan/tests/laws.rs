@@ -189,7 +189,7 @@ fn absorb(view: &mut View, step: &Step) {
             reason,
             message,
         } => view.memory.tell(&local.uid, reason, message),
-        Step::LookAtLocal { .. } | Step::AskConsent { .. } => {}
+        Step::LookAtLocal { .. } | Step::AskConsent { .. } | Step::AskPods { .. } => {}
     }
 }
 

@@ -87,6 +87,10 @@ fn words(step: &Step) -> String {
         }
         Step::Expire { local } => format!("expire {}", seen(&local.uid, &local.resource_version)),
         Step::AskConsent { worker, .. } => format!("ask {worker} whether the namespace consents"),
+        Step::AskPods { remote, selector, .. } => {
+            let selector = selector.as_deref().unwrap_or("nothing");
+            format!("ask about the pods of {} by {selector}", place(remote))
+        }
         Step::Remark { remote, attempt, .. } => format!("mark {} [uid] attempt {attempt}", place(remote)),
         Step::Delete {
             remote,
