@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use portcullis_testbed::{
-    Cluster, Manifests, Portcullis, PortcullisOptions, Route, World, install, suite, wait_for,
+    Cluster, Manifests, Portcullis, PortcullisOptions, Reminder, Route, World, install, suite, wait_for,
 };
 use tokio::sync::Mutex;
 
@@ -166,7 +166,10 @@ impl Rig {
     /// Waits until exactly so many pods of the job are there and all of them run.
     pub async fn await_running(&self, namespace: &str, job: &str, count: usize) -> Result<()> {
         let what = format!("{count} pods of {job} to run");
+        let selector = of(job);
+        let mut reminder = Reminder::new(self.cluster(), namespace, &selector);
         wait_for(&what, SOON, async || {
+            reminder.look().await?;
             let pods = self.pods(namespace, job).await?;
             let all = pods.len() == count && pods.iter().all(|(phase, _)| phase == "Running");
             all.then_some(Some(())).with_context(|| format!("{pods:?}"))

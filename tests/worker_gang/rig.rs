@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{
-    Cluster, Crds, Manifests, Portcullis, PortcullisOptions, Route, World, install, suite, wait_for,
+    Cluster, Crds, Manifests, Portcullis, PortcullisOptions, Reminder, Route, World, install, suite, wait_for,
 };
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -260,7 +260,9 @@ impl Rig {
 
     /// Waits until exactly so many pods are there on worker-a, and all of them run.
     pub async fn await_running(&self, namespace: &str, selector: &str, count: usize) -> Result<()> {
+        let mut reminder = Reminder::new(self.cluster(At::A), namespace, selector);
         wait_for(&format!("{count} pods of {selector} to run"), SOON, async || {
+            reminder.look().await?;
             let pods = self.pods(At::A, namespace, selector).await?;
             let all = pods.len() == count && pods.iter().all(|(phase, _)| phase == "Running");
             all.then_some(Some(())).with_context(|| format!("{pods:?}"))

@@ -28,7 +28,7 @@ use operators::Operator;
 use parts::{Layout, Ports};
 use users::Token;
 
-pub use operators::Crds;
+pub use operators::{Crds, Reminder};
 pub use parts::Part;
 pub use users::User;
 

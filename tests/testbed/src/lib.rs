@@ -30,7 +30,7 @@ pub mod suite;
 mod wait;
 mod world;
 
-pub use cluster::{Cluster, ClusterOptions, Crds, Part, User};
+pub use cluster::{Cluster, ClusterOptions, Crds, Part, Reminder, User};
 pub use install::{Manifests, Route, install};
 pub use kubeconfig::Kubeconfig;
 pub use ledger::Ledger;

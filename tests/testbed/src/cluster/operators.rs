@@ -23,6 +23,8 @@ use crate::wait::wait_for;
 use super::bring_up::PATIENCE;
 use super::{BTreeMap, Cluster, Part, users};
 
+pub use coscheduler::Reminder;
+
 /// A program that was started beside the standard parts.
 #[derive(Debug)]
 pub(super) struct Operator {

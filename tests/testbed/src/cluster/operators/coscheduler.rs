@@ -1,5 +1,7 @@
 //! kube-scheduler with the Coscheduling plugin, as a second scheduler named `coscheduling`.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 
 use crate::ports::free_port;
@@ -37,6 +39,46 @@ impl Cluster {
             ports: vec![port],
         };
         self.start_operator(Part::Coscheduler, operator).await
+    }
+}
+
+/// The scheduler of 1.34 that the plugin is built with loses a pod for good now and then when many pods of a group are put
+/// back at once: it logs "The same pod is tracked in multiple places in the scheduler, and just discard it", and its group
+/// waits for ever. An update of the pod brings it back.
+#[derive(Debug)]
+pub struct Reminder<'a> {
+    cluster: &'a Cluster,
+    namespace: &'a str,
+    selector: &'a str,
+    last: Instant,
+}
+
+impl<'a> Reminder<'a> {
+    /// For the pods of one group.
+    #[must_use]
+    pub fn new(cluster: &'a Cluster, namespace: &'a str, selector: &'a str) -> Self {
+        Self {
+            cluster,
+            namespace,
+            selector,
+            last: Instant::now(),
+        }
+    }
+
+    /// While a test waits for them: annotates them anew, once in a while.
+    ///
+    /// # Errors
+    /// The API server refused it.
+    pub async fn look(&mut self) -> Result<()> {
+        const PAUSE: Duration = Duration::from_secs(20);
+        if self.last.elapsed() < PAUSE {
+            return Ok(());
+        }
+        self.last = Instant::now();
+        let mark = format!("testbed/reminded={}", jiff::Timestamp::now());
+        let pods = ["annotate", "pods", "-n", self.namespace, "-l", self.selector];
+        let args = [&pods[..], &["--overwrite", &mark]].concat();
+        self.cluster.kubectl(&args).await.map(drop)
     }
 }
 
