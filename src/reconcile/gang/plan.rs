@@ -58,6 +58,11 @@ fn of_copy(observed: &Observed<'_>, now: Instant) -> Plan {
         Step::Launcher { .. } => false,
         Step::Create { .. } | Step::Update { .. } | Step::Look { .. } | Step::Delete { .. } => true,
     });
+    for notice in &mut plan.notices {
+        if notice.reason == Reason::OperatorManagesPodGroup {
+            notice.sentence.push_str(", on the copy there");
+        }
+    }
     if !observed.kind.can_be_held(observed.object()) && observed.is_held() {
         plan.notices.push(Notice::new(
             Reason::LauncherStartsEarly,
@@ -206,6 +211,7 @@ fn alone(observed: &Observed<'_>, notice: Option<Notice>, now: Instant) -> Plan 
         }
         (true, _) => vec![patches::release(observed, Vec::new())],
         (false, Some(Reason::NoPods)) => groups::of_no_pods(observed),
+        (false, Some(Reason::OperatorManagesPodGroup)) => Vec::new(), // nor is it taken from whoever manages it
         (false, _) => groups::over(observed),
     };
     Plan {

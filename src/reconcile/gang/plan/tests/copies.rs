@@ -102,6 +102,23 @@ fn the_group_of_an_opened_copy_follows_it_to_its_end() {
     assert_eq!(scene.words(), "delete podgroups g0");
 }
 
+/// Whoever manages it keeps it when the job is suspended: after a resume nobody else would make it.
+#[test]
+fn a_group_that_is_left_to_somebody_else_stays() {
+    let mut scene = scene(running(), Stage::Opened).with_its_groups();
+    scene.job["metadata"]["annotations"] = json!({names::STAND_DOWN: "bob writes it; undo that"});
+    for job in [scene.job.clone(), suspended(scene.job.clone())] {
+        scene.job = job;
+        assert_eq!(scene.words(), "say OperatorManagesPodGroup");
+    }
+    assert_eq!(
+        scene.plan().notices[0].sentence,
+        "bob writes it; undo that (metadata.annotations[portcullis.dev/stand-down]), on the copy there"
+    );
+    scene.job = ended(scene.job);
+    assert_eq!(scene.words(), "delete podgroups g0");
+}
+
 #[test]
 fn a_launcher_that_was_to_wait_is_told_to_start_early() {
     let mut job = copy();
