@@ -107,11 +107,16 @@ async fn a_job_made_anew_has_a_group_of_its_own(rig: Arc<Rig>) -> Result<()> {
         rig.ganged(namespace, back_end).await?;
         for _ in 0..3 {
             rig.create(&mpi(namespace, "job", 2, "1")).await?;
-            rig.await_running(namespace, "job", 3).await?;
             let uid = rig.get(namespace, "mpijob/job", "{.metadata.uid}").await?;
-            let path = "-o=jsonpath={.items[*].metadata.ownerReferences[0].uid}";
-            let owners = rig.kubectl(&["get", groups, "-n", namespace, path]).await?;
-            ensure!(owners.contains(&uid), "{owners}, not {uid}");
+            // Only then pods that run are its own: those of the job before may not have been collected yet.
+            wait_for("a group of its own", SOON, async || {
+                let path = "-o=jsonpath={.items[*].metadata.ownerReferences[0].uid}";
+                let owners = rig.kubectl(&["get", groups, "-n", namespace, path]).await?;
+                let is_its_own = owners.contains(&uid).then_some(Some(()));
+                is_its_own.with_context(|| format!("{owners}, not {uid}"))
+            })
+            .await?;
+            rig.await_running(namespace, "job", 3).await?;
             rig.kubectl(&["delete", "mpijob/job", "-n", namespace, "--wait=true"])
                 .await?;
         }
