@@ -48,7 +48,7 @@ pub enum Preview {
     Admission(preview_admission::Args),
     /// The copy that a worker would get.
     Remote(PreviewRemote),
-    /// The status patch that the local pod would get.
+    /// The status patch that the local pod or job would get.
     Status(PreviewStatus),
 }
 

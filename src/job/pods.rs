@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +12,8 @@ use crate::pod::mirror::waiting_reason;
 
 /// So many pods are looked at; of a job with more, the rest wait for the same.
 const MOST: usize = 200;
+/// A scheduler that is there says something of a new pod within this time.
+const SOON_LOOKED_AT: SignedDuration = SignedDuration::from_secs(10);
 /// A condition is no place for more.
 const LONGEST: usize = 512;
 
@@ -88,11 +91,11 @@ impl Pending {
 
     /// What they wait for.
     #[must_use]
-    pub fn seen(&self) -> PodsSeen {
+    pub fn seen(&self, now: Timestamp) -> PodsSeen {
         let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
         let pods = || self.pods.iter().filter(stays);
         let mut words: BTreeMap<String, usize> = BTreeMap::new();
-        for said in pods().filter_map(waiting_reason) {
+        for said in pods().filter_map(|pod| waiting_reason(pod).or_else(|| left_alone(pod, now))) {
             *words.entry(said).or_default() += 1;
         }
         let count: usize = words.values().sum();
@@ -103,6 +106,26 @@ impl Pending {
             None => PodsSeen::Run,
         }
     }
+}
+
+/// Nobody has tried to find it a node, and it is not new.
+fn left_alone(pod: &Value, now: Timestamp) -> Option<String> {
+    let (spec, status) = (&pod["spec"], &pod["status"]);
+    let is_gated = spec["schedulingGates"]
+        .as_array()
+        .is_some_and(|gates| !gates.is_empty());
+    let conditions = status["conditions"].as_array();
+    let was_looked_at = conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "PodScheduled"));
+    let created: Timestamp = pod["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
+    let is_new = now.duration_since(created) < SOON_LOOKED_AT;
+    if is_gated || was_looked_at || is_new || spec["nodeName"].is_string() {
+        return None;
+    }
+    let scheduler = spec["schedulerName"].as_str().unwrap_or_default();
+    Some(match spec["schedulingGroup"].is_object() {
+        true => format!("the other pods of its PodGroup, or a scheduler {scheduler:?} that knows PodGroups"),
+        false => format!("no scheduler has looked at it; is there one named {scheduler:?}?"),
+    })
 }
 
 fn sentence(count: usize, same: usize, is_cut: bool, said: &str) -> String {
@@ -147,6 +170,8 @@ mod tests {
 
     use super::*;
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
     fn pod(uid: &str, words: Option<&str>) -> Value {
         let conditions = words.map(|words| json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}]));
         json!({
@@ -167,25 +192,25 @@ mod tests {
     fn what_most_of_them_wait_for_is_told_with_their_number() {
         let (full, taint) = (Some("0/2 nodes are available"), Some("a taint"));
         assert_eq!(
-            pending(&[pod("a", full), pod("b", None)], "").seen(),
+            pending(&[pod("a", full), pod("b", None)], "").seen(NOW),
             wait("1 pod waits: Unschedulable: 0/2 nodes are available")
         );
         let three = [pod("a", taint), pod("b", full), pod("c", full)];
         assert_eq!(
-            pending(&three, "").seen(),
+            pending(&three, "").seen(NOW),
             wait("3 pods wait, 2 of them: Unschedulable: 0/2 nodes are available")
         );
         assert_eq!(
-            pending(&three[1..], "more").seen(),
+            pending(&three[1..], "more").seen(NOW),
             wait("2 pods or more wait: Unschedulable: 0/2 nodes are available")
         );
-        let even = pending(&three[..2], "").seen();
+        let even = pending(&three[..2], "").seen(NOW);
         assert_eq!(
             even,
             wait("2 pods wait, 1 of them: Unschedulable: 0/2 nodes are available")
         );
         assert_eq!(
-            pending(&[three[1].clone(), three[0].clone()], "").seen(),
+            pending(&[three[1].clone(), three[0].clone()], "").seen(NOW),
             even,
             "in any order"
         );
@@ -193,11 +218,40 @@ mod tests {
 
     #[test]
     fn pods_without_words_are_starting_and_those_that_go_do_not_count() {
-        assert_eq!(pending(&[pod("a", None)], "").seen(), PodsSeen::Start);
-        assert_eq!(pending(&[], "").seen(), PodsSeen::Run);
+        assert_eq!(pending(&[pod("a", None)], "").seen(NOW), PodsSeen::Start);
+        assert_eq!(pending(&[], "").seen(NOW), PodsSeen::Run);
         let mut going = pod("a", Some("full"));
         going["metadata"]["deletionTimestamp"] = "2026-11-30T10:00:00Z".into();
-        assert_eq!(pending(&[going], "").seen(), PodsSeen::Run);
+        assert_eq!(pending(&[going], "").seen(NOW), PodsSeen::Run);
+    }
+
+    #[test]
+    fn pods_that_no_scheduler_looked_at_say_whom_they_name() {
+        let said = |change: Value| {
+            let mut pod = pod("a", None);
+            pod["metadata"]["creationTimestamp"] = "1969-12-31T23:59:50Z".into();
+            pod["spec"] = json!({"schedulerName": "gangs"});
+            json_patch::merge(&mut pod, &change);
+            pending(&[pod], "").seen(NOW)
+        };
+        assert_eq!(
+            said(json!({})),
+            wait("1 pod waits: no scheduler has looked at it; is there one named \"gangs\"?")
+        );
+        assert_eq!(
+            said(json!({"spec": {"schedulingGroup": {"podGroupName": "g"}}})),
+            wait(
+                "1 pod waits: the other pods of its PodGroup, or a scheduler \"gangs\" that knows PodGroups"
+            )
+        );
+        for starts in [
+            json!({"metadata": {"creationTimestamp": "1969-12-31T23:59:51Z"}}),
+            json!({"spec": {"nodeName": "n"}}),
+            json!({"spec": {"schedulingGates": [{"name": "quota"}]}}),
+            json!({"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}),
+        ] {
+            assert_eq!(said(starts.clone()), PodsSeen::Start, "{starts}");
+        }
     }
 
     #[test]
@@ -208,17 +262,17 @@ mod tests {
         let jobs = json!({"metadata": {}, "items": [{"metadata": {"uid": "job", "ownerReferences": [
             {"apiVersion": "example.com/v1", "kind": "Solver", "name": "s", "uid": "root"}]}}]});
         add_owners(&mut owners, &jobs.to_string()).unwrap();
-        assert_eq!(list.below("another", &owners).seen(), PodsSeen::Run);
+        assert_eq!(list.below("another", &owners).seen(NOW), PodsSeen::Run);
         let list = pending(&[pod("a", Some("full"))], "more");
         assert_eq!(
-            list.below("root", &owners).seen(),
+            list.below("root", &owners).seen(NOW),
             wait("1 pod waits: Unschedulable: full")
         );
     }
 
     #[test]
     fn a_long_message_is_cut_and_a_path_names_only_what_does_not_run() {
-        let PodsSeen::Wait(words) = pending(&[pod("a", Some(&"ä".repeat(600)))], "").seen() else {
+        let PodsSeen::Wait(words) = pending(&[pod("a", Some(&"ä".repeat(600)))], "").seen(NOW) else {
             panic!("it waits");
         };
         assert!(words.len() < 520 && words.ends_with('…'));

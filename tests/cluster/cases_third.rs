@@ -68,7 +68,7 @@ async fn a_worker_cluster_with_work_waits_to_be_deleted_and_says_for_what(rig: A
     rig.until_cluster(
         "worker-c",
         "WorkRemains",
-        "1 pods that are committed to it, and for 1 that have finished",
+        "waits for 1 pods that are committed to it, and 1 pods that have finished; delete",
     )
     .await?;
     rig.create(At::Manager, ns, plain("late")).await?;

@@ -103,6 +103,12 @@ fn of_others(kind: &dyn JobKind, job: &Value, (state, message): (&'static str, &
     }
 }
 
+/// By a condition, as most kinds tell it; others say it in words of their own.
+fn has_failed(kind: &dyn JobKind, job: &Value) -> bool {
+    let failed = conditions::find(conditions::of(job, kind.conditions()), "Failed");
+    failed.is_some_and(|failed| failed["status"] == "True")
+}
+
 fn of_ours(kind: &dyn JobKind, job: &Value) -> JobLine {
     let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let annotation = |key: &str| job.pointer("/metadata/annotations")?.get(key)?.as_str();
@@ -114,9 +120,16 @@ fn of_ours(kind: &dyn JobKind, job: &Value) -> JobLine {
         job: format!("{} {}", kind.resource().kind, text("/metadata/name")),
         state: match cluster {
             _ if !text("/metadata/deletionTimestamp").is_empty() => "Terminating",
-            _ if kind.is_finished(job) => "Finished",
+            _ if kind.is_finished(job) => match has_failed(kind, job) {
+                true => "Failed",
+                false => "Finished",
+            },
             _ if is_suspended(kind, job) => "Suspended",
-            Some(_) => "Dispatched",
+            Some(_) => match said("reason") {
+                "Running" => "Running",
+                "WaitingOnWorker" => "WaitingOnWorker",
+                _ => "Dispatched",
+            },
             None => "Waiting",
         },
         reason: said("reason").to_owned(),
@@ -171,11 +184,17 @@ mod tests {
             json!({"type": names::DISPATCHED, "status": "True", "reason": "Running", "message": "on a"});
         job["status"] = json!({"conditions": [condition]});
         job["metadata"]["annotations"] = json!({names::CLUSTER: "a"});
+        assert_eq!(cells(&job), "shop | Job train | Running | a | on a");
+        job["status"]["conditions"][0]["reason"] = "WaitingOnWorker".into();
+        assert_eq!(cells(&job), "shop | Job train | WaitingOnWorker | a | on a");
+        job["status"]["conditions"][0]["reason"] = "WorkerUnreachable".into();
         assert_eq!(cells(&job), "shop | Job train | Dispatched | a | on a");
         job["spec"]["suspend"] = true.into();
         assert_eq!(cells(&job), "shop | Job train | Suspended | a | on a");
         job["status"]["conditions"] = json!([condition, {"type": "Complete", "status": "True"}]);
         assert_eq!(cells(&job), "shop | Job train | Finished | a | on a");
+        job["status"]["conditions"] = json!([condition, {"type": "Failed", "status": "True"}]);
+        assert_eq!(cells(&job), "shop | Job train | Failed | a | on a");
     }
 
     #[test]

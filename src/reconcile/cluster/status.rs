@@ -97,19 +97,26 @@ pub fn status(held: &WorkerClusterStatus, facts: &Facts, now: Timestamp) -> Work
     next
 }
 
+/// What a worker that is to go still has.
+fn what_remains(work: &Work) -> String {
+    let remains = [
+        (work.pods.committed, "pods that are committed to it"),
+        (work.finished, "pods that have finished"),
+        (work.jobs.committed + work.finished_jobs, "whole jobs"),
+    ];
+    let some = remains.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = some.map(|(count, what)| format!("{count} {what}")).collect();
+    words.join(", and ")
+}
+
 fn ready(facts: &Facts) -> News<'static> {
     let (status, reason, message) = match (&facts.link, facts.deleting, facts.cordoned) {
         (_, true, _) => (
             false,
             "WorkRemains",
             format!(
-                "is being deleted and waits for {} pods that are committed to it, and for {} that have finished{}; delete them, or remove the finalizer and accept that the copies stay there unseen",
-                facts.work.pods.committed,
-                facts.work.finished,
-                match facts.work.jobs.committed + facts.work.finished_jobs {
-                    0 => String::new(),
-                    jobs => format!(", and for {jobs} whole jobs"),
-                }
+                "is being deleted and waits for {}; delete them, or remove the finalizer and accept that the copies stay there unseen",
+                what_remains(&facts.work),
             ),
         ),
         (LinkSeen::Down { reason, message, .. }, false, _) => (false, *reason, message.clone()),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::{Done, Executor, Failure, Way};
 use crate::cluster::api::{CallError, ClusterApi};
 use crate::cluster::worker::line::Stand;
@@ -47,11 +49,11 @@ async fn read(
     let list = api.get(&pods::path(namespace, selector)).await?;
     let pending = Pending::parse(list.json()).map_err(CallError::Unreadable)?;
     if selector.is_some() {
-        return Ok(pending.seen());
+        return Ok(pending.seen(Timestamp::now()));
     }
     let mut owners = pending.owners();
     read_owners(api, kinds, target, &mut owners).await;
-    Ok(pending.below(&target.uid, &owners).seen())
+    Ok(pending.below(&target.uid, &owners).seen(Timestamp::now()))
 }
 
 /// What stands between pods and copy, so far as it is of kinds that we may read.

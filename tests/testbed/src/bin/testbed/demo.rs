@@ -160,6 +160,9 @@ impl Demo {
             .collect();
         println!("To use them: export KUBECONFIG={}", paths.join(":"));
         println!("then, for example: kubectl --context manager get pods --namespace {NAMESPACE}");
+        if let Some(binary) = self.portcullis.command().first() {
+            println!("and: {binary} status --namespace {NAMESPACE}");
+        }
         if let Ok(programs) = Programs::ready() {
             println!("A kubectl of this version: {} kubectl", programs.kube.display());
         }
