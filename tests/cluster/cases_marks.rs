@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use portcullis_testbed::{case, wait_for};
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         // A change of any policy, as other cases make them, has every worker asked anew.
         case!(alone copies_that_lose_their_marks_go_and_are_tried_ever_more_rarely),
+        case!(alone a_commit_that_is_not_kept_here_is_told),
         case!(what_loses_its_marks_on_one_cluster_runs_on_the_next),
     ]
 }
@@ -190,5 +191,71 @@ async fn what_loses_its_marks_on_one_cluster_runs_on_the_next(rig: Arc<Rig>) -> 
         let creates = rig.creates(ns, kind)?;
         ensure!(creates == 1, "{ns}: {creates} creates");
     }
+    Ok(())
+}
+
+/// A policy here removes what the commit writes. Nothing can be done about it but to say so, at a pace.
+async fn a_commit_that_is_not_kept_here_is_told(rig: Arc<Rig>) -> Result<()> {
+    let cases = [
+        (
+            "marks-commit-uid",
+            remove("metadata/annotations/portcullis.dev~1remote-uid"),
+            "'portcullis.dev/remote-uid' in object.metadata.annotations",
+            "annotation portcullis.dev/remote-uid",
+        ),
+        (
+            "marks-commit-held",
+            remove("metadata/finalizers"),
+            "has(object.metadata.finalizers)",
+            "finalizer portcullis.dev/remote-copy",
+        ),
+    ];
+    for (ns, patch, when, words) in cases {
+        let (kept, _) = words.split_once(' ').context("two words")?;
+        rig.on_a(ns).await?;
+        let selected = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}}});
+        let mut constraints = selected.clone();
+        constraints["resourceRules"] = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}]);
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": ns},
+            "spec": {
+                "matchConstraints": constraints, "reinvocationPolicy": "Never", "failurePolicy": "Fail",
+                "matchConditions": [{"name": "there", "expression": format!("has(object.metadata.annotations) && {when}")}],
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!("[{patch}]")}}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": ns},
+            "spec": {"policyName": ns, "matchResources": selected},
+        });
+        for object in [policy, binding] {
+            rig.create(At::Manager, "", object).await?;
+        }
+        // What nobody else may write is refused until it is removed before anybody sees it.
+        let mut probe = plain("probe");
+        probe["metadata"]["annotations"] = json!({"example.com/probe": "x"});
+        match kept {
+            "annotation" => probe["metadata"]["annotations"]["portcullis.dev/remote-uid"] = "a/b".into(),
+            _ => probe["metadata"]["finalizers"] = json!(["portcullis.dev/remote-copy"]),
+        }
+        wait_for("the policy to count", PATIENCE, async || {
+            let args = ["create", "--dry-run=server", "-n", ns, "-f", "-"];
+            let tried = rig
+                .cluster(At::Manager)
+                .kubectl_with("admin", &args, &probe.to_string())
+                .await;
+            anyhow::Ok(tried.is_ok().then_some(()))
+        })
+        .await?;
+        rig.create(At::Manager, ns, plain("one")).await?;
+        rig.until_event(ns, "one", "CommitNotKept", words).await?;
+    }
+    let ns = "marks-commit-uid";
+    rig.until_event(ns, "one", "NoProgress", "commit: done and to be done again")
+        .await?;
+    let path = format!("/namespaces/{ns}/pods/one");
+    let tries = rig.until_requests(At::Manager, "patch", &path, 9).await?;
+    ever_rarer(&tries[5..])?;
+    ensure!(rig.created(At::A, ns)? == ["one"], "one copy");
     Ok(())
 }
