@@ -8,6 +8,7 @@ mod local;
 mod pods;
 mod prepare;
 mod remote;
+mod unfit;
 
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ mod cases_jobs_pure;
 mod cases_jobs_real;
 mod cases_jobs_status;
 mod cases_kuberay;
+mod cases_marks;
 mod cases_mirror;
 mod cases_names;
 mod cases_operators;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         cases_jobs_pure::cases(),
         cases_jobs_status::cases(),
         cases_jobs_real::cases(),
+        cases_marks::cases(),
         cases_mirror::cases(),
         cases_names::cases(),
         cases_placement::cases(),

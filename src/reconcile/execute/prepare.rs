@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::remote::remote;
+use super::unfit::unfit;
 use super::{Done, Executor, Failure, Way, unavailable};
 use crate::cluster::api::{CallError, Preconditions};
 use crate::cluster::worker::line::Stand;
 use crate::cluster::worker::space::NotUsable;
 use crate::cluster::worker::{Connection, Worker};
-use crate::job::{Claim, claim};
 use crate::pod::sanitize::{NamespaceOwner, set_owner};
-use crate::reconcile::pair::local::{Gate, PairKey, RemoteObject, Subject};
+use crate::reconcile::pair::local::{PairKey, RemoteObject, Subject};
 use crate::reconcile::step::LocalTarget;
 
 impl Executor {
@@ -45,8 +45,8 @@ impl Executor {
         let path = local.key.subject.collection(namespace);
         match connection.clients.calls.create(&path, &copy).await {
             Ok(object) => {
-                self.held(&connection, remote(name, local.key.subject, &object)?)
-                    .await
+                let made = remote(name, local.key.subject, &object)?;
+                self.held(&worker, &connection, &copy, made).await
             }
             Err(CallError::Answered {
                 code: 409,
@@ -58,11 +58,17 @@ impl Executor {
     }
 
     /// A copy that cannot stay as it was made goes, and that worker gets no other one for a while.
-    async fn held(&self, connection: &Connection, made: Done) -> Result<Done, Failure> {
-        let Done::Remote { worker, object } = &made else {
+    async fn held(
+        &self,
+        worker: &Worker,
+        connection: &Connection,
+        sent: &Value,
+        made: Done,
+    ) -> Result<Done, Failure> {
+        let Done::Remote { worker: name, object } = &made else {
             return Ok(made);
         };
-        let Some((reason, message)) = unfit(object) else {
+        let Some((reason, message)) = unfit(sent, object) else {
             return Ok(made);
         };
         let only = Preconditions {
@@ -74,14 +80,24 @@ impl Executor {
             .calls
             .delete_with_owned(&object.key.path(), only, object.key.subject.propagation())
             .await;
-        match deleted {
-            Ok(_) | Err(CallError::Answered { code: 404 | 409, .. }) => Err(Failure::Refused {
-                worker: worker.clone(),
-                reason: reason.to_owned(),
-                message,
-            }),
-            Err(error) => Err(unavailable(worker, &error)),
-        }
+        let message = match deleted {
+            Ok(_) | Err(CallError::Answered { code: 404 | 409, .. }) => {
+                // If something keeps it there, the watch shows it again.
+                worker.store.gone(&object.key, &object.uid);
+                message
+            }
+            Err(CallError::Answered {
+                code: 403,
+                message: words,
+                ..
+            }) => format!("{message}; it could not be deleted: {words}"),
+            Err(error) => return Err(unavailable(name, &error)),
+        };
+        Err(Failure::Refused {
+            worker: name.clone(),
+            reason: reason.to_owned(),
+            message,
+        })
     }
 
     /// Our own create may have taken effect though its answer was lost; or the name is another's.
@@ -112,34 +128,6 @@ impl Executor {
             Err(error) => Err(unavailable(name, &error)),
         }
     }
-}
-
-/// Why a copy that its worker took is none, if so. One that is not suspended though it was created so runs without anybody
-/// having recorded it: its worker does not know the field. One that names a manager again would not be run by its
-/// worker's operator, or be handed on from there (R56).
-fn unfit(made: &RemoteObject) -> Option<(&'static str, String)> {
-    let Subject::Job(kind) = made.key.subject else {
-        return None;
-    };
-    if made.gate != Some(Gate::Loose) {
-        return None;
-    }
-    let job = serde_json::from_str(&made.json).unwrap_or_default();
-    let manager = match claim(kind, &job) {
-        Claim::Local => {
-            let message = format!(
-                "{} there do not keep suspend, so a copy would run before it is recorded; install a newer version of the kind there",
-                made.key.subject.argument()
-            );
-            return Some(("SuspendNotSupported", message));
-        }
-        Claim::Ours => "Portcullis",
-        Claim::Foreign(other) => other,
-    };
-    let message = format!(
-        "something there writes managedBy of a copy, so that it would be run by {manager} and not by the operator there; namespaces that take copies are not opted in to any dispatcher on the worker"
-    );
-    Some(("ManagedByWritten", message))
 }
 
 pub(super) fn not_usable_failure(worker: &Arc<str>, not_usable: NotUsable) -> Failure {

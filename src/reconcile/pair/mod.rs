@@ -13,5 +13,6 @@ pub mod plan;
 pub mod remote;
 mod text;
 pub mod turn;
+pub mod vain;
 pub mod waits;
 pub mod world;

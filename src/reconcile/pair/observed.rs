@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::local::{LocalObject, PairKey, RemoteObject};
+use super::vain::{Copies, Stuck};
 use super::waits::Doubt;
 use crate::api::{Colocate, Forward, Strategy};
 use crate::gang::birth::Maker;
@@ -170,6 +171,10 @@ pub struct Memory {
     pub refused: Option<RefusedStatus>,
     /// The last edits that its open copy was given.
     pub forwarded: Option<Forwarded>,
+    /// The copies that were made and not recorded since.
+    pub copies: Option<Copies>,
+    /// Steps that were taken and planned again.
+    pub stuck: Option<Stuck>,
 }
 
 /// Edits of a job that its copy was given.

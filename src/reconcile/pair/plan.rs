@@ -10,6 +10,7 @@ mod orphan;
 mod placing;
 mod undone;
 mod unkept;
+mod vain;
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! One turn of one pair: observe, plan, execute, learn from the answer, until nothing is left to do.
 
 mod tell;
+mod undone;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,14 +12,14 @@ use super::hearing::{self, Ask};
 use super::local::{Gate, PairKey};
 use super::observed::{Now, Observed};
 use super::plan::{Plan, gist, is_void, plan, remembered};
-use super::waits;
 use super::world::World;
+use super::{vain, waits};
 use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
 use crate::reconcile::execute::{Done, Executor, Failure};
 use crate::reconcile::queue::Queue;
 use crate::reconcile::step::Step;
-use crate::reconcile::turns::{TakesTurns, Turn, pause};
+use crate::reconcile::turns::{TakesTurns, Turn};
 
 /// More steps in one turn than any plan needs: something disagrees with itself.
 const MOST_STEPS: usize = 24;
@@ -88,10 +89,11 @@ impl TakesTurns for Turns {
                 };
                 break Turn::done(look_again);
             }
+            if let Some(rest) = vain::stuck_for(&observed.memory, &steps, now.monotonic) {
+                break Turn::done(Some(look_again.map_or(rest, |other| other.min(rest))));
+            }
             if steps == previous || taken > MOST_STEPS {
-                let steps: Vec<&str> = steps.iter().map(Step::name).collect();
-                tracing::warn!(pod = %key, steps = steps.join(", "), "steps that were taken are planned again; they are tried later");
-                break Turn::failed(pause(failures));
+                break self.stuck(&observed, &steps);
             }
             match self.steps(&observed, &steps, &mut taken, failures).await {
                 Ok(End::Again) => previous = steps,
@@ -156,6 +158,7 @@ impl Turns {
     /// The answer becomes part of the view, and of the memory where the rules need one.
     fn learn(&self, observed: &Observed, step: &Step, done: Done) -> End {
         let key = &observed.key;
+        self.count(observed, step, &done);
         let end = match (step, &done) {
             (Step::TakeBack { remote, reason, .. }, Done::Leaving { .. }) => {
                 self.world.memories.change(key, |memory| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, gang, local_target, marks, say, say_in_status, say_refused, target, tell, waiting};
+use super::{Plan, gang, local_target, marks, say, say_in_status, say_refused, target, tell, vain, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::UnreadableLocal;
 use crate::reconcile::faults::{Fault, dropped};
@@ -322,6 +322,9 @@ fn place(
         return Plan::step(step);
     }
     match next(observed, local, worker, ready, rules) {
+        Ok(Some(step @ Step::Prepare { .. })) => {
+            vain::made_in_vain(observed, local, &cluster, now).unwrap_or_else(|| Plan::step(step))
+        }
         Ok(Some(step)) => Plan::step(step),
         Ok(None) => give_up(local, copies).unwrap_or_default(), // rule 3b
         Err(unreadable) => {

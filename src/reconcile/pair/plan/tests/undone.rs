@@ -1,4 +1,4 @@
-//! Something on the worker undoes what a copy of a job was given.
+//! Something on the worker undoes what a copy was given, or the copy.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::super::local::Subject;
 use super::super::super::observed::{Forwarded, Memory};
+use super::super::super::vain::Copies;
 use super::super::{is_void, remembered};
 use super::view::View;
 use crate::names::DISPATCHED;
@@ -161,4 +162,34 @@ fn the_fields_are_named_in_words() {
         panic!("it is remembered");
     };
     assert_eq!(fields, "spec.parallelism, metadata.labels[example.com/team]");
+}
+
+#[test]
+fn copies_that_are_never_recorded_are_made_ever_more_rarely_and_it_is_told() {
+    for subject in [Subject::Pod, Subject::Job(&BatchJob), Subject::Job(&RayJob)] {
+        let mut view = View::of(subject, "L; a: -; b: -");
+        let made = |view: &View, ago: u64| {
+            let at = view.now() - Duration::from_secs(ago);
+            (0..5).fold(None, |copies, _| {
+                Some(Copies::and_one(copies.as_ref(), &"L1".into(), at))
+            })
+        };
+        view.memory.copies = made(&view, 0);
+        let plan = view.plan();
+        assert_eq!(plan.look_again, Some(Duration::from_secs(2)), "{subject:?}");
+        let told = match &plan.steps[..] {
+            [Step::Mirror { patch, .. }] => patch["status"].to_string(),
+            [Step::Tell { reason, message, .. }] => format!("{reason} {message}"),
+            steps => panic!("{steps:?}"),
+        };
+        assert!(
+            told.contains("CopyNotKept") && told.contains("a: copies are made there again and again"),
+            "{told}"
+        );
+        view.memory.copies = made(&view, 2);
+        assert!(
+            matches!(&view.plan().steps[..], [Step::Prepare { .. }]),
+            "{subject:?}"
+        );
+    }
 }
