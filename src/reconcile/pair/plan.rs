@@ -5,6 +5,7 @@
 mod committed;
 mod ended;
 mod gang;
+mod going;
 mod opened;
 mod orphan;
 mod placing;
@@ -207,8 +208,9 @@ fn tell(observed: &Observed, local: &LocalObject, dispatched: &Dispatched) -> Op
 pub fn is_news(dispatched: &Dispatched) -> bool {
     // On the worker it waits for something only if the worker says for what: `on a: 0/2 nodes are available`.
     let waits_there = dispatched.reason == "WaitingOnWorker" && dispatched.message.contains(": ");
+    let is_held = dispatched.message.contains(going::HELD);
     let is_bad = ["WorkerUnreachable", undone::FORWARD_UNDONE].contains(&dispatched.reason.as_str());
-    !dispatched.status || is_bad || waits_there
+    !dispatched.status || is_bad || is_held || waits_there
 }
 
 /// The condition line alone, if it does not stand there yet.

@@ -4,8 +4,8 @@ use super::super::local::{Committed, Gate, LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, WorkerSeen};
 use super::ended::{expiry, finished};
-use super::{Plan, local_target, mirror_pod_ips, say, target, tell, unkept, waiting};
-use super::{gang, opened};
+use super::{Plan, is_news, local_target, mirror_pod_ips, say, target, tell, unkept, waiting};
+use super::{gang, going, opened};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::{RemoteTarget, Step};
 
@@ -202,7 +202,28 @@ fn active(
             ),
             now,
         ),
-        (_, true) => Plan::default(), // deleted on the worker before it was opened; absence follows
+        // Deleted on the worker before it was opened; absence follows, once nobody holds it.
+        (_, true) => held_before_open(observed, local, remote, worker, now),
+    }
+}
+
+fn held_before_open(
+    observed: &Observed,
+    local: &LocalObject,
+    remote: &RemoteObject,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> Plan {
+    let dispatched = Dispatched {
+        status: local.seen_open,
+        reason: going::REMOTE_TERMINATING.to_owned(),
+        message: going::words(worker, remote),
+    };
+    let is_held = !going::held(remote).is_empty();
+    let said = is_held.then(|| say(observed, local, &dispatched, now)).flatten();
+    Plan {
+        steps: said.into_iter().collect(),
+        ..Plan::default()
     }
 }
 
@@ -299,8 +320,9 @@ fn terminating(
         status: true,
         reason: "Terminating".to_owned(),
         message: format!(
-            "{}; being deleted there",
-            opened::on_worker(worker, remote, &Memory::default())
+            "{}; being deleted there{}",
+            opened::on_worker(worker, remote, &Memory::default()),
+            going::held(remote)
         ),
     };
     let delete = (!remote.terminating).then(|| Step::Delete {
@@ -314,8 +336,12 @@ fn terminating(
     };
     let patch = manner::mirrored(local, remote, &dispatched, &options, &now.wall);
     let mirrored = patch.and_then(|patch| unkept::mirror(observed, local, patch));
+    let is_told_apart = !manner::takes_condition(local.key.subject) && is_news(&dispatched);
+    let told = is_told_apart
+        .then(|| tell(observed, local, &dispatched))
+        .flatten();
     Plan {
-        steps: delete.into_iter().chain(mirrored).collect(),
+        steps: delete.into_iter().chain(mirrored).chain(told).collect(),
         ..Plan::default()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, gang, local_target, marks, say, say_in_status, say_refused, target, tell, waiting};
+use super::{Plan, gang, going, local_target, marks, say, say_in_status, say_refused, target, tell, waiting};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::UnreadableLocal;
 use crate::reconcile::faults::{Fault, dropped};
@@ -225,8 +225,9 @@ fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<P
                 Subject::Job(_) => "PreviousJobTerminating",
             },
             format!(
-                "{}: the copy of an earlier {noun} of this name is terminating",
-                worker.name
+                "{}: the copy of an earlier {noun} of this name is terminating{}",
+                worker.name,
+                going::held(holder)
             ),
         ),
         (false, true) => waiting(

@@ -108,7 +108,7 @@ fn rule_8_takes_back_what_was_not_scheduled_in_time_if_there_is_somewhere_to_go(
     check_of(
         Subject::Pod,
         "L committed a/u1; a: R u1 opened terminating unscheduled 6m; b: -",
-        expect!["say Dispatched=True WaitingOnWorker"],
+        expect!["say Dispatched=True RemoteTerminating"],
     );
     check_of(
         Subject::Pod,

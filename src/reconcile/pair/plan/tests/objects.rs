@@ -127,6 +127,9 @@ pub(super) fn remote(subject: Subject, words: &str, local: Option<&Value>) -> Va
     if has("terminating") {
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
     }
+    if has("kept") {
+        object["metadata"]["finalizers"] = json!(["foregroundDeletion", "example.com/hold"]);
+    }
     match subject {
         Subject::Pod => remote_pod(&mut object, &has),
         Subject::Job(_) => remote_job(&mut object, &has),
