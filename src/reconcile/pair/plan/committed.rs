@@ -134,7 +134,7 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
     }
     let plan = match (remote, local.terminating, ended) {
         (Some(remote), true, _) => terminating(observed, local, remote, worker, now),
-        (Some(remote), false, true) => finished(observed, remote, worker, now),
+        (Some(remote), false, true) => finished(observed, local, remote, worker, now),
         (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
         (None, terminating, terminal) => {
             let target = RemoteTarget {

@@ -299,6 +299,15 @@ fn rule_13_a_copy_that_still_runs_goes_when_somebody_else_ended_its_pod() {
     );
 }
 
+/// No Event tells that somebody else ended it.
+#[test]
+fn rule_13_a_copy_whose_object_we_failed_goes_for_that_reason() {
+    check(
+        "L committed a/u1 ended lost; a: R u1 gated; b: -",
+        expect!["delete u1 on a [uid rv]: its local pod has failed"],
+    );
+}
+
 #[test]
 fn rule_8_what_had_a_node_or_has_siblings_there_is_not_taken_back() {
     for view in [

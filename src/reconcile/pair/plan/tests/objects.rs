@@ -45,6 +45,13 @@ pub(super) fn local(subject: Subject, words: &str) -> Option<Value> {
     if has("ended") {
         object["status"] = ended(subject);
     }
+    if has("lost") {
+        let ours = json!({"type": names::DISPATCHED, "status": "False", "reason": "RemoteRolledBack"});
+        match object["status"]["conditions"].as_array_mut() {
+            Some(conditions) => conditions.push(ours),
+            None => object["status"]["conditions"] = json!([ours]),
+        }
+    }
     if has("terminating") {
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
     }
