@@ -28,6 +28,9 @@ pub use self::unkept::gist;
 /// The manager's API server refuses what we write on the pod.
 pub const WRITE_REFUSED: &str = "WriteRefused";
 
+/// The job waits as its user suspended it.
+pub const SUSPENDED: &str = "Suspended";
+
 /// What to do now, and when to look again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -92,8 +95,9 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     }
     if let Some((worker, remote)) = newer.filter(|_| !dropped(Fault::Attempt)) {
         if local.committed().is_none() && local.active() {
-            let what = "stands there with a later attempt than this pod is at";
-            return placing::unrecorded(observed, local, worker, remote, what, now); // rule 6
+            let noun = local.key.subject.noun();
+            let what = format!("stands there with a later attempt than this {noun} is at");
+            return placing::unrecorded(observed, local, worker, remote, &what, now); // rule 6
         }
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),

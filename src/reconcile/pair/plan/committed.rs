@@ -7,7 +7,7 @@ use super::ended::{expiry, finished};
 use super::{Plan, is_news, local_target, mirror_pod_ips, say, target, tell, unkept, waiting};
 use super::{gang, going, opened};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
-use crate::reconcile::step::{RemoteTarget, Step};
+use crate::reconcile::step::{DELETED_HERE, RemoteTarget, Step};
 
 pub(super) fn plan(
     observed: &Observed,
@@ -109,7 +109,10 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
             observed,
             local,
             committed,
-            "its kubeconfig leads to another cluster than the one that has the pod",
+            &format!(
+                "its kubeconfig leads to another cluster than the one that has the {}",
+                local.key.subject.noun()
+            ),
             now,
         );
     }
@@ -203,27 +206,7 @@ fn active(
             now,
         ),
         // Deleted on the worker before it was opened; absence follows, once nobody holds it.
-        (_, true) => held_before_open(observed, local, remote, worker, now),
-    }
-}
-
-fn held_before_open(
-    observed: &Observed,
-    local: &LocalObject,
-    remote: &RemoteObject,
-    worker: &WorkerSeen,
-    now: &Now,
-) -> Plan {
-    let dispatched = Dispatched {
-        status: local.seen_open,
-        reason: going::REMOTE_TERMINATING.to_owned(),
-        message: going::words(worker, remote),
-    };
-    let is_held = !going::held(remote).is_empty();
-    let said = is_held.then(|| say(observed, local, &dispatched, now)).flatten();
-    Plan {
-        steps: said.into_iter().collect(),
-        ..Plan::default()
+        (_, true) => going::held_before_open(observed, local, remote, worker, now),
     }
 }
 
@@ -253,7 +236,7 @@ fn absent(
         .map(|ended| the_end(observed, local, committed, ended, now));
     if terminating {
         // Its owner counts it by its last state, so that comes before the finalizer goes.
-        if let Some(plan) = ended.filter(|plan| !plan.steps.is_empty()) {
+        if let Some(plan) = ended.clone().filter(|plan| !plan.steps.is_empty()) {
             return plan;
         }
         return match local.finalizer {
@@ -262,7 +245,8 @@ fn absent(
                 index,
                 same_version: false,
             }),
-            None => Plan::default(),
+            None if ended.is_some() => Plan::default(), // its end was told
+            None => going::kept_here(observed, local, committed, now),
         };
     }
     if terminal {
@@ -327,7 +311,7 @@ fn terminating(
     };
     let delete = (!remote.terminating).then(|| Step::Delete {
         remote: target(worker, remote),
-        why: "local pod deleted",
+        why: DELETED_HERE,
         unchanged: None,
     });
     let options = MirrorOptions {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
+use super::super::local::{Gate, LocalObject, Phase, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, gang, going, local_target, marks, say, say_in_status, say_refused, target, tell, waiting};
+use super::{
+    Plan, SUSPENDED, gang, going, local_target, marks, say, say_in_status, say_refused, target, tell, waiting,
+};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::UnreadableLocal;
 use crate::reconcile::faults::{Fault, dropped};
@@ -40,8 +42,13 @@ pub(super) fn plan(
         return Plan::step(ask(worker, local));
     }
     if let Some((worker, remote)) = opened {
-        let what = "runs there, though this pod has not recorded it";
-        return unrecorded(observed, local, worker, remote, what, now)
+        let verb = match remote.suspended {
+            true => "stands",
+            false => "runs",
+        };
+        let noun = local.key.subject.noun();
+        let what = format!("{verb} there, though this {noun} has not recorded it");
+        return unrecorded(observed, local, worker, remote, &what, now)
             .and_look_in(Some(Duration::from_secs(2))); // rule 4
     }
     if let Some((worker, remote)) = copies
@@ -63,7 +70,7 @@ pub(super) fn plan(
     };
     if local.suspended {
         let message = "is suspended; it is dispatched once it is resumed";
-        return withdraw(observed, local, copies, "Suspended", message.to_owned(), now);
+        return withdraw(observed, local, copies, SUSPENDED, message.to_owned(), now);
     }
     if !local.other_gates.is_empty() {
         let gates = few(&local.other_gates, GATES_SHOWN);
@@ -218,6 +225,10 @@ fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<P
     }
     let proven = observed.memory.local_gone.contains(&holder.local_uid);
     let noun = holder.key.subject.noun();
+    let verb = match holder.suspended || holder.phase == Phase::Terminal {
+        true => "stands",
+        false => "runs",
+    };
     let message = match (holder.terminating, proven) {
         (true, _) => waiting(
             match holder.key.subject {
@@ -233,7 +244,7 @@ fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<P
         (false, true) => waiting(
             "OrphanHoldsName",
             format!(
-                "{}: the copy of an earlier {noun} of this name still runs there and its {noun} is gone from here; remove it with: kubectl --context {} delete {} -n {} {}",
+                "{}: the copy of an earlier {noun} of this name still {verb} there and its {noun} is gone from here; remove it with: kubectl --context {} delete {} -n {} {}",
                 worker.name,
                 worker.name,
                 holder.key.subject.argument(),

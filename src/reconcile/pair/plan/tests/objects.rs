@@ -38,6 +38,9 @@ pub(super) fn local(subject: Subject, words: &str) -> Option<Value> {
     if has("no-finalizer") {
         object["metadata"]["finalizers"] = json!([]);
     }
+    if has("held-here") {
+        object["metadata"]["finalizers"] = json!(["example.com/before", "orphan"]);
+    }
     if has("dispatched") {
         object["status"]["conditions"] =
             json!([{"type": names::DISPATCHED, "status": "True", "reason": "WaitingOnWorker"}]);
