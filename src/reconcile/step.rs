@@ -33,6 +33,9 @@ pub struct LocalTarget {
 /// Why the copy of a pod is deleted that somebody else ended on the manager (rule 13b).
 pub const ENDED_HERE: &str = "its local pod was ended";
 
+/// Why the copy of a pod is deleted that was deleted on the manager (rule 13).
+pub const DELETED_HERE: &str = "local pod deleted";
+
 /// One API call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {

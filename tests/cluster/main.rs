@@ -11,6 +11,7 @@ mod cases_injected;
 mod cases_jobs;
 mod cases_jobs_bad_input;
 mod cases_jobs_edits;
+mod cases_jobs_going;
 mod cases_jobs_kinds;
 mod cases_jobs_many;
 mod cases_jobs_pure;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         cases_status::cases(),
         cases_third::cases(),
         cases_waits::cases(),
+        cases_jobs_going::cases(),
         dispatch::cases(),
         guard::cases(),
         cases_kuberay::cases(),   // at the end, as:

@@ -192,10 +192,15 @@ impl Executor {
                 Err(Failure::Stale(self.look_at_remote(&connection, target).await?))
             }
             Err(CallError::Answered {
-                code: 403, message, ..
+                code: code @ (400 | 403 | 422),
+                message,
+                ..
             }) => Err(Failure::NotYet {
                 worker: target.worker.clone(),
-                reason: "DeleteForbidden".to_owned(),
+                reason: match code {
+                    403 => "DeleteForbidden".to_owned(),
+                    _ => "DeleteRefused".to_owned(),
+                },
                 message,
             }),
             Err(error) => Err(unavailable(&target.worker, &error)),

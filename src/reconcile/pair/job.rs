@@ -83,6 +83,7 @@ pub(super) fn remote(kind: &'static dyn JobKind, json: Arc<str>) -> Result<Remot
             (false, _) => None,
         },
         terminating: metadata.deletion_timestamp.is_some(),
+        finalizers: metadata.finalizers,
         node: None,
         // Nobody waits for a job that is suspended, or whose pods run.
         ready: suspended || phase != Phase::Waiting,

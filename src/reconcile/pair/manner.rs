@@ -14,7 +14,7 @@ use crate::job::{self, forward};
 use crate::names;
 use crate::pod::mirror::{self, Dispatched, MirrorOptions};
 use crate::pod::sanitize::{self, CopyMarks, UnreadableLocal};
-use crate::workload::jobs::{JobKind, REMOTE_JOB_DELETED};
+use crate::workload::jobs::{JobKind, LOST, REMOTE_JOB_DELETED};
 
 /// What is stored, as JSON.
 pub(super) fn json(text: &str) -> Value {
@@ -121,6 +121,23 @@ pub(super) fn failed(
     match local.key.subject {
         Subject::Pod => mirror::failed(&json(&local.json), reason, message, dispatched, now),
         Subject::Job(kind) => job::mirror::failed(kind, &json(&local.json), reason, message, dispatched, now),
+    }
+}
+
+/// Whether it is we who ended the local object, as its copy was lost.
+pub(super) fn is_failed_by_us(local: &LocalObject) -> bool {
+    is_lost(&json(&local.json)["status"])
+}
+
+/// Kinds put the reason in different places.
+fn is_lost(status: &Value) -> bool {
+    match status {
+        Value::Object(map) => {
+            let reason = map.get("reason").and_then(Value::as_str).unwrap_or_default();
+            LOST.contains(&reason) || map.values().any(is_lost)
+        }
+        Value::Array(list) => list.iter().any(is_lost),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

@@ -5,9 +5,11 @@
 mod committed;
 mod ended;
 mod gang;
+mod going;
 mod opened;
 mod orphan;
 mod placing;
+mod standing;
 mod undone;
 mod unkept;
 mod vain;
@@ -27,6 +29,9 @@ pub use self::unkept::gist;
 
 /// The manager's API server refuses what we write on the pod.
 pub const WRITE_REFUSED: &str = "WriteRefused";
+
+/// The job waits as its user suspended it.
+pub const SUSPENDED: &str = "Suspended";
 
 /// What to do now, and when to look again.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -92,8 +97,9 @@ fn own_pod(observed: &Observed, now: &Now) -> Plan {
     }
     if let Some((worker, remote)) = newer.filter(|_| !dropped(Fault::Attempt)) {
         if local.committed().is_none() && local.active() {
-            let what = "stands there with a later attempt than this pod is at";
-            return placing::unrecorded(observed, local, worker, remote, what, now); // rule 6
+            let noun = local.key.subject.noun();
+            let what = format!("stands there with a later attempt than this {noun} is at");
+            return standing::unrecorded(observed, local, worker, remote, &what, now); // rule 6
         }
         return Plan::step(Step::LookAtLocal {
             key: observed.key.clone(),
@@ -208,8 +214,9 @@ fn tell(observed: &Observed, local: &LocalObject, dispatched: &Dispatched) -> Op
 pub fn is_news(dispatched: &Dispatched) -> bool {
     // On the worker it waits for something only if the worker says for what: `on a: 0/2 nodes are available`.
     let waits_there = dispatched.reason == "WaitingOnWorker" && dispatched.message.contains(": ");
+    let is_held = dispatched.message.contains(going::HELD);
     let is_bad = ["WorkerUnreachable", undone::FORWARD_UNDONE].contains(&dispatched.reason.as_str());
-    !dispatched.status || is_bad || waits_there
+    !dispatched.status || is_bad || is_held || waits_there
 }
 
 /// The condition line alone, if it does not stand there yet.

@@ -33,6 +33,8 @@ pub struct RemoteObject {
     pub source: String,
     /// Deletion was asked for.
     pub terminating: bool,
+    /// All finalizers; we put none on it.
+    pub finalizers: Vec<String>,
     /// status.phase.
     pub phase: Phase,
     /// spec.nodeName.
@@ -100,6 +102,7 @@ impl RemoteObject {
                 .map(Gate::Scheduling),
             suspended: false,
             terminating: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers,
             phase: phase(&status.phase),
             node: spec.node_name.filter(|name| !name.is_empty()).map(Into::into),
             ready: status

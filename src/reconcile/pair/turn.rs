@@ -18,7 +18,7 @@ use crate::cluster::worker::events;
 use crate::reconcile::events::Notes;
 use crate::reconcile::execute::{Done, Executor, Failure};
 use crate::reconcile::queue::Queue;
-use crate::reconcile::step::Step;
+use crate::reconcile::step::{DELETED_HERE, Step};
 use crate::reconcile::turns::{TakesTurns, Turn};
 
 /// More steps in one turn than any plan needs: something disagrees with itself.
@@ -121,7 +121,8 @@ impl Turns {
         failures: u32,
     ) -> Result<End, Turn> {
         let mut end = End::Again;
-        // A change that the worker refuses keeps nothing else from being done.
+        // A change that the worker refuses keeps nothing else from being done, nor does its delete of what is deleted here
+        // keep that from being told.
         let mut refused = None;
         for step in steps {
             *taken += 1;
@@ -146,7 +147,7 @@ impl Turns {
                     self.absorb(done);
                     return Ok(End::Again);
                 }
-                Err(failure) if matches!(step, Step::Forward { .. }) => {
+                Err(failure) if is_shown_all_the_same(step) => {
                     refused = Some(self.suffer(observed, step, failure, failures));
                 }
                 Err(failure) => return Err(self.suffer(observed, step, failure, failures)),
@@ -338,6 +339,14 @@ impl Turns {
         for waiting in self.world.deciders.done(key) {
             self.world.queue.add(waiting);
         }
+    }
+}
+
+fn is_shown_all_the_same(step: &Step) -> bool {
+    match step {
+        Step::Forward { .. } => true,
+        Step::Delete { why, .. } => *why == DELETED_HERE,
+        _ => false,
     }
 }
 

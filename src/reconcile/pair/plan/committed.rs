@@ -4,10 +4,10 @@ use super::super::local::{Committed, Gate, LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, WorkerSeen};
 use super::ended::{expiry, finished};
-use super::{Plan, local_target, mirror_pod_ips, say, target, tell, unkept, waiting};
-use super::{gang, opened};
+use super::{Plan, is_news, local_target, mirror_pod_ips, say, target, tell, unkept, waiting};
+use super::{gang, going, opened};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
-use crate::reconcile::step::{RemoteTarget, Step};
+use crate::reconcile::step::{DELETED_HERE, RemoteTarget, Step};
 
 pub(super) fn plan(
     observed: &Observed,
@@ -109,7 +109,10 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
             observed,
             local,
             committed,
-            "its kubeconfig leads to another cluster than the one that has the pod",
+            &format!(
+                "its kubeconfig leads to another cluster than the one that has the {}",
+                local.key.subject.noun()
+            ),
             now,
         );
     }
@@ -134,7 +137,7 @@ fn chosen(observed: &Observed, local: &LocalObject, committed: &Committed, now: 
     }
     let plan = match (remote, local.terminating, ended) {
         (Some(remote), true, _) => terminating(observed, local, remote, worker, now),
-        (Some(remote), false, true) => finished(observed, remote, worker, now),
+        (Some(remote), false, true) => finished(observed, local, remote, worker, now),
         (Some(remote), false, false) => active(observed, local, committed, remote, worker, now),
         (None, terminating, terminal) => {
             let target = RemoteTarget {
@@ -202,7 +205,8 @@ fn active(
             ),
             now,
         ),
-        (_, true) => Plan::default(), // deleted on the worker before it was opened; absence follows
+        // Deleted on the worker before it was opened; absence follows, once nobody holds it.
+        (_, true) => going::held_before_open(observed, local, remote, worker, now),
     }
 }
 
@@ -232,7 +236,7 @@ fn absent(
         .map(|ended| the_end(observed, local, committed, ended, now));
     if terminating {
         // Its owner counts it by its last state, so that comes before the finalizer goes.
-        if let Some(plan) = ended.filter(|plan| !plan.steps.is_empty()) {
+        if let Some(plan) = ended.clone().filter(|plan| !plan.steps.is_empty()) {
             return plan;
         }
         return match local.finalizer {
@@ -241,7 +245,8 @@ fn absent(
                 index,
                 same_version: false,
             }),
-            None => Plan::default(),
+            None if ended.is_some() => Plan::default(), // its end was told
+            None => going::kept_here(observed, local, committed, now),
         };
     }
     if terminal {
@@ -299,13 +304,14 @@ fn terminating(
         status: true,
         reason: "Terminating".to_owned(),
         message: format!(
-            "{}; being deleted there",
-            opened::on_worker(worker, remote, &Memory::default())
+            "{}; being deleted there{}",
+            opened::on_worker(worker, remote, &Memory::default()),
+            going::held(remote)
         ),
     };
     let delete = (!remote.terminating).then(|| Step::Delete {
         remote: target(worker, remote),
-        why: "local pod deleted",
+        why: DELETED_HERE,
         unchanged: None,
     });
     let options = MirrorOptions {
@@ -314,8 +320,12 @@ fn terminating(
     };
     let patch = manner::mirrored(local, remote, &dispatched, &options, &now.wall);
     let mirrored = patch.and_then(|patch| unkept::mirror(observed, local, patch));
+    let is_told_apart = !manner::takes_condition(local.key.subject) && is_news(&dispatched);
+    let told = is_told_apart
+        .then(|| tell(observed, local, &dispatched))
+        .flatten();
     Plan {
-        steps: delete.into_iter().chain(mirrored).collect(),
+        steps: delete.into_iter().chain(mirrored).chain(told).collect(),
         ..Plan::default()
     }
 }

@@ -20,13 +20,22 @@ pub(super) fn expiry(local: &LocalObject, now: &Now) -> Option<Plan> {
 }
 
 /// A finished pod keeps its copy (logs!), at most `keepFinished`.
-pub(super) fn finished(observed: &Observed, remote: &RemoteObject, worker: &WorkerSeen, now: &Now) -> Plan {
+pub(super) fn finished(
+    observed: &Observed,
+    local: &LocalObject,
+    remote: &RemoteObject,
+    worker: &WorkerSeen,
+    now: &Now,
+) -> Plan {
     if remote.phase != Phase::Terminal && !remote.terminating {
-        // Somebody else ended it here. Whoever reads its phase must not find it running elsewhere; its end may be news
+        // Somebody ended it here, or we did as its copy was rolled back. Whoever reads its phase must not find it running elsewhere; its end may be news
         // that this view does not have yet, hence the version.
         return Plan::step(Step::Delete {
             remote: target(worker, remote),
-            why: ENDED_HERE,
+            why: match manner::is_failed_by_us(local) {
+                true => "its local pod has failed",
+                false => ENDED_HERE,
+            },
             unchanged: Some(remote.resource_version.clone()),
         });
     }

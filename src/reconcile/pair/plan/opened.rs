@@ -7,7 +7,7 @@ use super::super::local::{LocalObject, Phase, RemoteObject};
 use super::super::manner;
 use super::super::observed::{Memory, Now, Observed, PolicySeen, WorkerSeen};
 use super::super::waits;
-use super::{Plan, is_news, mirror_pod_ips, say_refused, target, tell, undone, unkept};
+use super::{Plan, going, is_news, mirror_pod_ips, say_refused, target, tell, undone, unkept};
 use crate::pod::mirror::{Dispatched, MirrorOptions};
 use crate::reconcile::step::Step;
 
@@ -40,10 +40,20 @@ pub(super) fn plan(
     }
     let fought = undone::said(observed.memory.forwarded.as_ref(), remote, worker, now);
     let (fought, over_in) = fought.unzip();
-    let dispatched = fought.unwrap_or_else(|| Dispatched {
-        status: true,
-        reason: stage(remote, &observed.memory).to_owned(),
-        message: on_worker(worker, remote, &observed.memory),
+    let dispatched = fought.unwrap_or_else(|| {
+        let goes = remote.terminating && remote.phase != Phase::Terminal;
+        let (reason, message) = match goes {
+            true => (going::REMOTE_TERMINATING, going::words(worker, remote)),
+            false => (
+                stage(remote, &observed.memory),
+                on_worker(worker, remote, &observed.memory),
+            ),
+        };
+        Dispatched {
+            status: true,
+            reason: reason.to_owned(),
+            message,
+        }
     });
     let mirrored = mirror(observed, local, remote, worker, &dispatched, now);
     let refused = mirrored

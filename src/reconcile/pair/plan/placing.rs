@@ -6,7 +6,10 @@ use std::time::Duration;
 use super::super::local::{Gate, LocalObject, RemoteObject, Subject};
 use super::super::manner;
 use super::super::observed::{Now, Observed, PolicyRules, PolicySeen, WorkerSeen};
-use super::{Plan, gang, local_target, marks, say, say_in_status, say_refused, target, tell, vain, waiting};
+use super::{
+    Plan, SUSPENDED, gang, local_target, marks, say, say_in_status, say_refused, standing, target, tell,
+    vain, waiting,
+};
 use crate::placement::{Choice, RootState, choose};
 use crate::pod::sanitize::UnreadableLocal;
 use crate::reconcile::faults::{Fault, dropped};
@@ -40,8 +43,13 @@ pub(super) fn plan(
         return Plan::step(ask(worker, local));
     }
     if let Some((worker, remote)) = opened {
-        let what = "runs there, though this pod has not recorded it";
-        return unrecorded(observed, local, worker, remote, what, now)
+        let verb = match remote.suspended {
+            true => "stands",
+            false => "runs",
+        };
+        let noun = local.key.subject.noun();
+        let what = format!("{verb} there, though this {noun} has not recorded it");
+        return standing::unrecorded(observed, local, worker, remote, &what, now)
             .and_look_in(Some(Duration::from_secs(2))); // rule 4
     }
     if let Some((worker, remote)) = copies
@@ -63,7 +71,7 @@ pub(super) fn plan(
     };
     if local.suspended {
         let message = "is suspended; it is dispatched once it is resumed";
-        return withdraw(observed, local, copies, "Suspended", message.to_owned(), now);
+        return withdraw(observed, local, copies, SUSPENDED, message.to_owned(), now);
     }
     if !local.other_gates.is_empty() {
         let gates = few(&local.other_gates, GATES_SHOWN);
@@ -71,7 +79,7 @@ pub(super) fn plan(
         return withdraw(observed, local, copies, "WaitingForGates", message, now);
     }
     if !dropped(Fault::HeldName)
-        && let Some(plan) = name_is_held(observed, local, now)
+        && let Some(plan) = standing::name_is_held(observed, local, now)
     {
         return plan;
     }
@@ -163,86 +171,6 @@ fn give_up(local: &LocalObject, copies: &[(&WorkerSeen, &RemoteObject)]) -> Opti
             attempt: local.attempt.saturating_add(1),
         }],
     };
-    Some(Plan {
-        steps,
-        ..Plan::default()
-    })
-}
-
-/// Rules 4 and 6: mostly the view is old, so it is read again first. If the pod stands as it was seen, somebody made the copy
-/// or restored one of the two clusters; the condition carries the version, so it is only ever written to a pod that
-/// really has not recorded it.
-pub(super) fn unrecorded(
-    observed: &Observed,
-    local: &LocalObject,
-    worker: &WorkerSeen,
-    remote: &RemoteObject,
-    what: &str,
-    now: &Now,
-) -> Plan {
-    let look = Step::LookAtLocal {
-        key: local.key.clone(),
-    };
-    let message = format!(
-        "{}: a copy of this {} {what}; a backup was restored, or somebody made it. If it is not wanted, remove it with: kubectl --context {} delete {} -n {} {}",
-        worker.name,
-        remote.key.subject.noun(),
-        worker.name,
-        remote.key.subject.argument(),
-        remote.key.namespace,
-        remote.key.name
-    );
-    Plan {
-        steps: [look]
-            .into_iter()
-            .chain(say(observed, local, &waiting("UnrecordedCopy", message), now))
-            .collect(),
-        ..Plan::default()
-    }
-}
-
-/// Rule 17: the copy of an earlier pod of this name still stands there. No worker gets a second one.
-fn name_is_held(observed: &Observed, local: &LocalObject, now: &Now) -> Option<Plan> {
-    let (worker, holder) = observed
-        .workers
-        .iter()
-        .filter_map(|worker| Some((worker, worker.remote.as_deref()?)))
-        .find(|(worker, remote)| {
-            !remote.local_uid.is_empty()
-                && remote.local_uid != local.uid
-                && worker.accepts != Some(false) // a stranger's: we never made a pod there
-                && (remote.gate.is_none() || remote.terminating)
-        })?;
-    if worker.accepts.is_none() {
-        return Some(Plan::step(ask(worker, local)));
-    }
-    let proven = observed.memory.local_gone.contains(&holder.local_uid);
-    let noun = holder.key.subject.noun();
-    let message = match (holder.terminating, proven) {
-        (true, _) => waiting(
-            match holder.key.subject {
-                Subject::Pod => "PreviousPodTerminating",
-                Subject::Job(_) => "PreviousJobTerminating",
-            },
-            format!(
-                "{}: the copy of an earlier {noun} of this name is terminating",
-                worker.name
-            ),
-        ),
-        (false, true) => waiting(
-            "OrphanHoldsName",
-            format!(
-                "{}: the copy of an earlier {noun} of this name still runs there and its {noun} is gone from here; remove it with: kubectl --context {} delete {} -n {} {}",
-                worker.name,
-                worker.name,
-                holder.key.subject.argument(),
-                holder.key.namespace,
-                holder.key.name
-            ),
-        ),
-        (false, false) => return Some(Plan::default()), // orphan.rs asks whether its local pod is gone
-    };
-    let steps = say(observed, local, &message, now).into_iter().collect();
     Some(Plan {
         steps,
         ..Plan::default()

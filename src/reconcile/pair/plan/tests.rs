@@ -3,6 +3,7 @@
 
 mod committed;
 mod gangs;
+mod going;
 mod jobs;
 mod laws;
 mod objects;

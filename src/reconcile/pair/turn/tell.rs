@@ -12,7 +12,7 @@ use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
 use crate::reconcile::pair::local::PairKey;
 use crate::reconcile::pair::observed::{Observed, RefusedStatus, Verdict};
-use crate::reconcile::pair::plan::{WRITE_REFUSED, gist, is_news};
+use crate::reconcile::pair::plan::{SUSPENDED, WRITE_REFUSED, gist, is_news};
 use crate::reconcile::step::{ENDED_HERE, Step};
 use crate::reconcile::turns::{Turn, ever_longer, pause};
 
@@ -144,9 +144,9 @@ impl Turns {
             Step::Expire { .. } => {
                 Note::normal("Expired", "ended long enough ago for its ttlSecondsAfterFinished")
             }
-            Step::Tell { reason, message, .. } => Note::warning(reason, message.as_str()),
+            Step::Tell { reason, message, .. } => why(reason, message),
             Step::Mirror { patch, .. } => match waits(patch) {
-                Some((reason, message)) => Note::warning(&reason, message),
+                Some((reason, message)) => why(&reason, &message),
                 None => return,
             },
             Step::Prepare { .. }
@@ -164,6 +164,14 @@ impl Turns {
             | Step::LookAtLocal { .. } => return,
         };
         self.notes.send(local, note);
+    }
+}
+
+/// What users want themselves is no warning.
+fn why(reason: &str, message: &str) -> Note {
+    match reason == SUSPENDED {
+        true => Note::reason(reason, message),
+        false => Note::warning(reason, message),
     }
 }
 

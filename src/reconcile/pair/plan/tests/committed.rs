@@ -108,7 +108,7 @@ fn rule_8_takes_back_what_was_not_scheduled_in_time_if_there_is_somewhere_to_go(
     check_of(
         Subject::Pod,
         "L committed a/u1; a: R u1 opened terminating unscheduled 6m; b: -",
-        expect!["say Dispatched=True WaitingOnWorker"],
+        expect!["say Dispatched=True RemoteTerminating"],
     );
     check_of(
         Subject::Pod,
@@ -296,6 +296,15 @@ fn rule_13_a_copy_that_still_runs_goes_when_somebody_else_ended_its_pod() {
     check(
         "L committed a/u1 ended; a: R u1 opened node terminating; b: -; keep 30m",
         expect!["nothing"],
+    );
+}
+
+/// No Event tells that somebody else ended it.
+#[test]
+fn rule_13_a_copy_whose_object_we_failed_goes_for_that_reason() {
+    check(
+        "L committed a/u1 ended lost; a: R u1 gated; b: -",
+        expect!["delete u1 on a [uid rv]: its local pod has failed"],
     );
 }
 

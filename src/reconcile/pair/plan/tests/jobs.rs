@@ -63,7 +63,7 @@ fn suspend_follows_in_both_directions() {
     check_of(
         JOB,
         "L other-gate committed a/u1 dispatched; a: R u1 opened node terminating; b: -",
-        expect!["say Dispatched=True Running"],
+        expect!["say Dispatched=True RemoteTerminating"],
     );
 }
 

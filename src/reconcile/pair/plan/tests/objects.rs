@@ -38,12 +38,22 @@ pub(super) fn local(subject: Subject, words: &str) -> Option<Value> {
     if has("no-finalizer") {
         object["metadata"]["finalizers"] = json!([]);
     }
+    if has("held-here") {
+        object["metadata"]["finalizers"] = json!(["example.com/before", "orphan"]);
+    }
     if has("dispatched") {
         object["status"]["conditions"] =
             json!([{"type": names::DISPATCHED, "status": "True", "reason": "WaitingOnWorker"}]);
     }
     if has("ended") {
         object["status"] = ended(subject);
+    }
+    if has("lost") {
+        let ours = json!({"type": names::DISPATCHED, "status": "False", "reason": "RemoteRolledBack"});
+        match object["status"]["conditions"].as_array_mut() {
+            Some(conditions) => conditions.push(ours),
+            None => object["status"]["conditions"] = json!([ours]),
+        }
     }
     if has("terminating") {
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
@@ -126,6 +136,9 @@ pub(super) fn remote(subject: Subject, words: &str, local: Option<&Value>) -> Va
     }
     if has("terminating") {
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
+    }
+    if has("kept") {
+        object["metadata"]["finalizers"] = json!(["foregroundDeletion", "example.com/hold"]);
     }
     match subject {
         Subject::Pod => remote_pod(&mut object, &has),
