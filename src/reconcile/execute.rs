@@ -190,6 +190,7 @@ impl Executor {
                 local,
                 patch,
                 reason: _,
+                message: _,
             } => self.write_status(local, patch).await,
             Step::ReleaseFinalizer {
                 local,

@@ -105,6 +105,8 @@ pub enum Step {
         local: LocalTarget,
         patch: Box<Value>,
         reason: &'static str,
+        /// As the condition says it.
+        message: String,
     },
     /// Rule 14: our finalizer off. The remote object is proven gone; precondition the UID and the finalizer's place.
     ReleaseFinalizer {

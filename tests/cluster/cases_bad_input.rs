@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, US, annotation, condition, ensure_refused, plain, pod, text};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

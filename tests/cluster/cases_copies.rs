@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, plain, pod, running, set, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

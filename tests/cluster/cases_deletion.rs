@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::json;
 
 use crate::rig::{Case, Rig};
 use crate::sides::{
     At, PATIENCE, US, annotation, dispatched, plain, play, pod, running, set, terminating, text, uid,
 };
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use portcullis_testbed::ledger::{bound_more_than_once, opened_more_than_once};
-use portcullis_testbed::{Ledger, free_port, wait_for};
+use portcullis_testbed::{Ledger, case, free_port, wait_for};
 use serde_json::{Value, json};
 
 use crate::rig::{BINARY, Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, plain, running, set, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -201,13 +200,7 @@ async fn two_of_us_on_the_same_clusters_run_each_pod_once(rig: Arc<Rig>) -> Resu
         .collect::<Result<_>>()?;
     let ledgers: Vec<Ledger> = ledgers
         .into_iter()
-        .map(|ledger| Ledger {
-            writes: ledger
-                .writes
-                .into_iter()
-                .filter(|write| write.namespace == ns)
-                .collect(),
-        })
+        .map(|ledger| ledger.of_namespace(ns))
         .collect();
     ensure!(
         opened_more_than_once(&ledgers).is_empty(),

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::jobs::Role;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, condition, dispatched, terminating, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

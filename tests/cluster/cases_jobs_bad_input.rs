@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use portcullis_testbed::{Crds, wait_for};
+use portcullis_testbed::{Crds, case, wait_for};
 use serde_json::{Value, json};
 
 use crate::objects::definition_of;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, condition, dispatched, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

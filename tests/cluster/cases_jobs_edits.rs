@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use portcullis::workload::jobs::{JOB_KINDS, JobKind};
-use portcullis_testbed::{Crds, wait_for};
+use portcullis_testbed::{Crds, case, wait_for};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cases_jobs_bad_input::{job, says};
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, US, annotation, dispatched, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     let every_kind = case!(alone the_spec_of_a_committed_job_of_every_kind_stays);

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::{Crds, wait_for};
+use portcullis_testbed::{Crds, case, wait_for};
 use serde_json::{Value, json};
 
 use crate::cases_jobs_real::app_wrapper;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, dispatched, uid};
 use crate::whole::runs_whole;
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(

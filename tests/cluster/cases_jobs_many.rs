@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use futures::future::try_join_all;
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, US, condition, summary, text, uid};
-use portcullis_testbed::case;
 
 /// Users create so many at a time.
 const LANES: usize = 16;

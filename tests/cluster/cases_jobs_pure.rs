@@ -10,12 +10,12 @@ use portcullis::job::forward::{self, Allowed};
 use portcullis::job::mirror::{Dispatched, failed, mirror};
 use portcullis::job::sanitize::{CopyMarks, sanitize};
 use portcullis::workload::jobs::{BatchJob, JobKind as _, REMOTE_JOB_DELETED};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::calls::{call, path};
 use crate::rig::{Case, Rig};
 use crate::sides::{At, text};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

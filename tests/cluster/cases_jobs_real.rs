@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use portcullis::workload::jobs::{AppWrapper, RayCluster, RayJob, RayService, SparkApplication, TrainJob};
-use portcullis_testbed::Crds;
+use portcullis_testbed::{Crds, case};
 use serde_json::json;
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, uid};
 use crate::whole::{T, Whole, conditions, ensure_marked, goes_by_pods, manifest, runs_whole};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

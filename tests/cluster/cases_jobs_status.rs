@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::{Value, json};
 
 use crate::cases_jobs_bad_input::{ever_rarer, job, says};
 use crate::objects::definition_of;
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, condition, dispatched, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use portcullis::workload::jobs::{JobKind, RayCluster, RayJob};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, play, text};
 use crate::whole::{create, edit, goes, ground_of, manifest};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(alone jobs_of_ray_run_on_a_worker_only)]

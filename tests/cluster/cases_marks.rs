@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use portcullis_testbed::ledger::Write;
 use portcullis_testbed::{case, wait_for};
 use serde_json::{Value, json};
 
@@ -191,6 +192,26 @@ async fn what_loses_its_marks_on_one_cluster_runs_on_the_next(rig: Arc<Rig>) -> 
         let creates = rig.creates(ns, kind)?;
         ensure!(creates == 1, "{ns}: {creates} creates");
     }
+    // A pod that may have run there is gone before another one is made.
+    let ns = "marks-pod-gate";
+    let ledger = |at| Ok::<_, anyhow::Error>(rig.cluster(at).ledger()?.of_namespace(ns));
+    let of =
+        |write: &Write, verb: &str| write.verb == verb && write.resource == "pods" && write.name == "one";
+    let there = ledger(At::A)?.writes;
+    let gone = there
+        .iter()
+        .filter(|write| of(write, "delete"))
+        .map(|write| write.time);
+    let next = ledger(At::B)?.writes;
+    let made = next
+        .iter()
+        .find(|write| of(write, "create"))
+        .map(|write| write.time);
+    let (gone, made) = (gone.max(), made.context("it was made on worker-b")?);
+    ensure!(
+        gone.is_some_and(|gone| gone < made),
+        "gone at {gone:?}, made at {made}"
+    );
     Ok(())
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{
     At, US, annotation, condition, dispatched, plain, play, pod, running, terminating, text, uid,
 };
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

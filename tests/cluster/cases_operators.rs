@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::Cluster;
+use portcullis_testbed::{Cluster, case};
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, annotation, condition, dispatched, text, uid};
 use crate::whole::{create, ground_for};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     let cases = vec![

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::{Value, json};
 
 use crate::rig::{Case, Rig};
 use crate::sides::{At, PATIENCE, annotation, dispatched, play, running, set, terminating, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -4,11 +4,11 @@ use std::process::Output;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{BINARY, CONFIGURATION, Case, Rig};
 use crate::sides::{At, PATIENCE, dispatched, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

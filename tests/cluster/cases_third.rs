@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::Part;
+use portcullis_testbed::{Part, case};
 use serde_json::json;
 
 use crate::cases_jobs_bad_input::job;
 use crate::rig::{CONFIGURATION, Case, Rig, printed};
 use crate::sides::{At, annotation, condition, dispatched, plain, play, pod, running, text, uid};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

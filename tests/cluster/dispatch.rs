@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 
 use crate::rig::{Case, Rig, pod};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

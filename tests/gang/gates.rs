@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, install, wait_for};
+use portcullis_testbed::{Manifests, Portcullis, PortcullisOptions, Route, World, case, install, wait_for};
 
 use crate::rig::{BINARY, Case, Rig, SOON, status};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

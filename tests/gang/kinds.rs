@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::jobs::template;
 use crate::rig::{Case, Rig};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::json;
 
 use crate::jobs::{batch, mpi, pytorch, with};
 use crate::rig::{Case, Rig, SOON};
 use crate::steps::{of, suspend};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 
 use crate::jobs::{mpi, pytorch};
 use crate::rig::{Case, Rig};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::{Value, json};
 
 use crate::jobs::{batch, mpi, with};
 use crate::rig::{Case, Rig, SOON};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

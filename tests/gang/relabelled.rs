@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 use serde_json::json;
 
 use crate::jobs::{batch, mpi, pytorch, with};
 use crate::rig::{Case, Rig};
 use crate::steps::{of, suspend};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

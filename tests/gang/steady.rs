@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 use serde_json::json;
 
 use crate::jobs::{mpi, pytorch, template, with};
 use crate::rig::{Case, Rig, SOON};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

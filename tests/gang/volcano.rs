@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::Crds;
+use portcullis_testbed::{Crds, case};
 use serde_json::{Value, json};
 
 use crate::jobs::{mpi, with};
 use crate::rig::{Case, Rig};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(volcano_is_missed_and_used_once_it_is_there)]

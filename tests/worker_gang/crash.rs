@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use portcullis_testbed::wait_for;
+use portcullis_testbed::{case, wait_for};
 
 use crate::rig::{At, Case, GROUP, Rig, SOON, US};
 use crate::starts::{mpi, of};
 use crate::workers::Refusal;
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![case!(

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{At, Case, GROUP, Rig};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use portcullis_testbed::case;
 use serde_json::{Value, json};
 
 use crate::rig::{At, Case, GROUP, Rig, US};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use portcullis_testbed::{Crds, wait_for};
+use portcullis_testbed::{Crds, case, wait_for};
 use serde_json::{Value, json};
 
 use crate::rig::{At, Case, GROUP, Rig, SOON, printed};
 use crate::starts::{mpi, of};
-use portcullis_testbed::case;
 
 pub fn cases() -> Vec<Case> {
     vec![

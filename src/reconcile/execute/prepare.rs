@@ -15,6 +15,15 @@ use crate::pod::sanitize::{NamespaceOwner, set_owner};
 use crate::reconcile::pair::local::{PairKey, RemoteObject, Subject};
 use crate::reconcile::step::LocalTarget;
 
+/// Whether a pod was born without its gate, so that it may have started before it is deleted, and its worker's watch tells when
+/// it is gone.
+fn may_run(made: &RemoteObject) -> bool {
+    made.key.subject == Subject::Pod
+        && made.gate.is_none()
+        && !made.origin.is_empty()
+        && !made.local_uid.is_empty()
+}
+
 impl Executor {
     pub(super) async fn prepare(
         &self,
@@ -71,6 +80,10 @@ impl Executor {
         let Some((reason, message)) = unfit(sent, object) else {
             return Ok(made);
         };
+        let may_run = may_run(object);
+        if may_run {
+            worker.store.answered((**object).clone()); // as long as it stands there, no other one is made
+        }
         let only = Preconditions {
             uid: &object.uid,
             resource_version: None,
@@ -83,7 +96,9 @@ impl Executor {
         let message = match deleted {
             Ok(_) | Err(CallError::Answered { code: 404 | 409, .. }) => {
                 // If something keeps it there, the watch shows it again.
-                worker.store.gone(&object.key, &object.uid);
+                if !may_run {
+                    worker.store.gone(&object.key, &object.uid);
+                }
                 message
             }
             Err(CallError::Answered {

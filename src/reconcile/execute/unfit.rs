@@ -6,9 +6,9 @@ use crate::job::{Claim, claim};
 use crate::names;
 use crate::reconcile::pair::local::{Gate, RemoteObject, Subject};
 
-/// Why a copy that its worker took is none, if so: what was sent, and what was made of it. One that is not suspended though it was created so runs without anybody
-/// having recorded it: its worker does not know the field. One that names a manager again would not be run by its
-/// worker's operator, or be handed on from there (R56).
+/// Why a copy that its worker took is none, if so: what was sent, and what was made of it. One that is not suspended though
+/// it was created so runs without anybody having recorded it: its worker does not know the field. One that names a manager
+/// again would not be run by its worker's operator, or be handed on from there (R56).
 pub(super) fn unfit(sent: &Value, made: &RemoteObject) -> Option<(&'static str, String)> {
     let Subject::Job(kind) = made.key.subject else {
         return changed(sent, made);

@@ -80,6 +80,13 @@ pub struct Binding {
 }
 
 impl Ledger {
+    /// What was written in one namespace.
+    #[must_use]
+    pub fn of_namespace(mut self, namespace: &str) -> Self {
+        self.writes.retain(|write| write.namespace == namespace);
+        self
+    }
+
     /// # Errors
     /// The file is unreadable or holds something that is no audit event.
     pub fn read(path: &Path) -> Result<Self> {

@@ -200,7 +200,7 @@ fn active(
             local,
             "RemoteRolledBack",
             &format!(
-                "its copy on {} stands there as before it was opened: the cluster was restored from a backup",
+                "its copy on {} stands there as before it was opened: the cluster was restored from a backup, or somebody marked the copy so",
                 worker.name
             ),
             now,
@@ -341,6 +341,7 @@ fn fail(local: &LocalObject, reason: &'static str, message: &str, now: &Now) -> 
         local: local_target(local),
         patch: Box::new(patch),
         reason,
+        message: dispatched.message,
     })
 }
 

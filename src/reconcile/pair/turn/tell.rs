@@ -137,10 +137,7 @@ impl Turns {
                     remote.worker
                 ),
             ),
-            Step::Fail { reason, .. } => Note::warning(
-                reason,
-                format!("its copy is lost; see condition {}", names::DISPATCHED),
-            ),
+            Step::Fail { reason, message, .. } => Note::warning(reason, message.as_str()),
             Step::Expire { .. } => {
                 Note::normal("Expired", "ended long enough ago for its ttlSecondsAfterFinished")
             }
