@@ -41,6 +41,20 @@ pub struct Dispatched {
     pub message: String,
 }
 
+impl Dispatched {
+    /// As an object, or a patch of its status, has it.
+    #[must_use]
+    pub fn of(object: &Value) -> Option<Self> {
+        let ours = conditions::find(&object["status"]["conditions"], names::DISPATCHED)?;
+        let text = |key: &str| ours[key].as_str().map(str::to_owned);
+        Some(Self {
+            status: ours["status"] == "True",
+            reason: text("reason")?,
+            message: text("message")?,
+        })
+    }
+}
+
 /// The status of `remote` and its node, for `local`. `now` is RFC 3339, for conditions whose status changes.
 ///
 /// A remote pod that is not the committed one gives nothing (R12). A terminating local pod gets container states, our

@@ -16,15 +16,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 async fn killed_between_group_and_opening_there_is_one_copy_that_is_opened_once(rig: Arc<Rig>) -> Result<()> {
-    let held = "portcullis.dev/uncommitted";
-    let refusal = Refusal {
-        name: "no-opening",
-        namespace: "killed",
-        resource: ("kubeflow.org", "mpijobs"),
-        unless: &format!("has(object.metadata.annotations) && '{held}' in object.metadata.annotations"),
-        message: "not opened today",
-        probe: mpi("probe", 1, "1"),
-    };
+    let refusal = Refusal::of_opening("no-opening", "killed");
     refusal.begin(&rig).await?;
     rig.opted_in("killed", "a").await?;
     let group = format!("{GROUP}/train");

@@ -280,15 +280,7 @@ async fn tried(rig: &Rig, namespace: &str, metadata: &Value) -> Result<String> {
 /// Its pods would be born without a group, for good.
 async fn a_copy_is_not_opened_while_the_policy_is_gone(rig: Arc<Rig>) -> Result<()> {
     begin(&rig, Policy::AsPrinted).await?;
-    let held = "portcullis.dev/uncommitted";
-    let refusal = Refusal {
-        name: "no-native-opening",
-        namespace: "ngone",
-        resource: ("kubeflow.org", "mpijobs"),
-        unless: &format!("has(object.metadata.annotations) && '{held}' in object.metadata.annotations"),
-        message: "not opened today",
-        probe: mpi("probe", 1, "1"),
-    };
+    let refusal = Refusal::of_opening("no-native-opening", "ngone");
     refusal.begin(&rig).await?;
     rig.opted_in("ngone", "a").await?;
     rig.create("ngone", &mpi("train", 2, "1")).await?;

@@ -153,7 +153,19 @@ pub struct Refusal<'a> {
     pub probe: Value,
 }
 
-impl Refusal<'_> {
+impl<'a> Refusal<'a> {
+    /// MPIJobs cannot be opened.
+    pub fn of_opening(name: &'a str, namespace: &'a str) -> Self {
+        Self {
+            name,
+            namespace,
+            resource: ("kubeflow.org", "mpijobs"),
+            unless: "has(object.metadata.annotations) && 'portcullis.dev/uncommitted' in object.metadata.annotations",
+            message: "not opened today",
+            probe: mpi("probe", 1, "1"),
+        }
+    }
+
     /// Answers once it refuses.
     pub async fn begin(&self, rig: &Rig) -> Result<()> {
         let (group, resource) = self.resource;

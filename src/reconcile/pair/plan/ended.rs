@@ -28,8 +28,8 @@ pub(super) fn finished(
     now: &Now,
 ) -> Plan {
     if remote.phase != Phase::Terminal && !remote.terminating {
-        // Somebody ended it here, or we did as its copy was rolled back. Whoever reads its phase must not find it running elsewhere; its end may be news
-        // that this view does not have yet, hence the version.
+        // Somebody ended it here, or we did as its copy was rolled back. Whoever reads its phase must not find it running
+        // elsewhere; its end may be news that this view does not have yet, hence the version.
         return Plan::step(Step::Delete {
             remote: target(worker, remote),
             why: match manner::is_failed_by_us(local) {

@@ -54,10 +54,7 @@ pub(super) fn kept_here(observed: &Observed, local: &LocalObject, committed: &Co
     };
     let is_kept = !keepers.is_empty() && manner::takes_condition(local.key.subject);
     let said = is_kept.then(|| say(observed, local, &dispatched, now)).flatten();
-    Plan {
-        steps: said.into_iter().collect(),
-        ..Plan::default()
-    }
+    said.map(Plan::step).unwrap_or_default()
 }
 
 /// A committed copy that was deleted before it was opened, and that somebody holds.
@@ -75,8 +72,5 @@ pub(super) fn held_before_open(
     };
     let is_held = !held(remote).is_empty();
     let said = is_held.then(|| say(observed, local, &dispatched, now)).flatten();
-    Plan {
-        steps: said.into_iter().collect(),
-        ..Plan::default()
-    }
+    said.map(Plan::step).unwrap_or_default()
 }

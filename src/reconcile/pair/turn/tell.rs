@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::Turns;
-use crate::names;
 use crate::pod::mirror::Dispatched;
 use crate::reconcile::events::Note;
 use crate::reconcile::execute::Failure;
@@ -174,15 +173,6 @@ fn why(reason: &str, message: &str) -> Note {
 
 /// Why a pod waits, here or on its worker, if this patch says so.
 fn waits(patch: &Value) -> Option<(String, String)> {
-    let conditions = patch.pointer("/status/conditions")?.as_array()?;
-    let ours = conditions
-        .iter()
-        .find(|condition| condition["type"] == names::DISPATCHED)?;
-    let text = |key: &str| ours[key].as_str().map(str::to_owned);
-    let said = Dispatched {
-        status: ours["status"] == "True",
-        reason: text("reason")?,
-        message: text("message")?,
-    };
+    let said = Dispatched::of(patch)?;
     is_news(&said).then_some((said.reason, said.message))
 }

@@ -4,28 +4,12 @@ use super::super::super::local::Subject;
 use super::super::is_news;
 use super::view::View;
 use super::words;
-use crate::names::DISPATCHED;
 use crate::pod::mirror::Dispatched;
-use crate::reconcile::step::Step;
 use crate::workload::jobs::{BatchJob, RayJob};
 
 /// Our condition, as the plan writes it.
 fn said(subject: Subject, view: &str) -> Option<Dispatched> {
-    let plan = View::of(subject, view).plan();
-    let patch = plan.steps.iter().find_map(|step| match step {
-        Step::Mirror { patch, .. } => Some(patch),
-        _ => None,
-    })?;
-    let conditions = patch["status"]["conditions"].as_array()?;
-    let ours = conditions
-        .iter()
-        .find(|condition| condition["type"] == DISPATCHED)?;
-    let text = |key: &str| ours[key].as_str().map(str::to_owned);
-    Some(Dispatched {
-        status: ours["status"] == "True",
-        reason: text("reason")?,
-        message: text("message")?,
-    })
+    View::of(subject, view).said()
 }
 
 #[test]

@@ -9,7 +9,6 @@ use super::super::super::observed::{Forwarded, Memory};
 use super::super::super::vain::Copies;
 use super::super::{is_void, remembered};
 use super::view::View;
-use crate::names::DISPATCHED;
 use crate::reconcile::step::Step;
 use crate::workload::jobs::{BatchJob, RayJob};
 
@@ -129,16 +128,8 @@ fn from_the_third_repeat_on_it_is_told_also_while_the_copy_is_as_wanted() {
 
 /// The words of our condition, if it says that something is undone.
 fn told(view: &View) -> Option<String> {
-    let plan = view.plan();
-    let patch = plan.steps.iter().find_map(|step| match step {
-        Step::Mirror { patch, .. } => Some(patch),
-        _ => None,
-    })?;
-    let conditions = patch["status"]["conditions"].as_array()?;
-    let ours = conditions
-        .iter()
-        .find(|condition| condition["type"] == DISPATCHED)?;
-    (ours["reason"] == "ForwardUndone").then(|| ours["message"].as_str().unwrap().to_owned())
+    let said = view.said()?;
+    (said.reason == "ForwardUndone").then_some(said.message)
 }
 
 #[test]

@@ -30,6 +30,8 @@ use crate::api::{Colocate, Forward, Strategy};
 use crate::gang::BackEnd;
 use crate::gang::birth::Maker;
 use crate::placement::{Candidate, Rejection};
+use crate::pod::mirror::Dispatched;
+use crate::reconcile::step::Step;
 
 /// What is there, as objects, so that a plan's steps can be applied to it.
 #[derive(Clone)]
@@ -193,6 +195,16 @@ impl View {
     /// When it is looked at.
     pub(super) fn now(&self) -> Instant {
         self.began + Duration::from_secs(3600)
+    }
+
+    /// Our condition, as the plan writes it.
+    pub(super) fn said(&self) -> Option<Dispatched> {
+        let plan = self.plan();
+        let patch = plan.steps.iter().find_map(|step| match step {
+            Step::Mirror { patch, .. } => Some(patch),
+            _ => None,
+        })?;
+        Dispatched::of(patch)
     }
 
     pub(super) fn plan(&self) -> Plan {
